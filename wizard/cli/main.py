@@ -1,0 +1,139 @@
+"""The command line: finds the command's module only when it is called, and turns every end into an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from wizard import __version__
+from wizard.problems import ExitCode, Fix, Problem, ProblemError
+
+# Command -> (module in wizard.cli, one line for --help). A row, so that `--help` imports no command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "From this machine, or a URL and a key, to a coding agent that answers."),
+    "doctor": ("doctor", "Find why it does not work, and say what to type."),
+    "hardware": ("hardware", "What is in this machine, and who holds its GPU memory."),
+    "plan": ("plan", "The recommended vLLM command line, a reason for each flag, the memory budget."),
+    "models": ("models", "Models ranked for this machine and for the intended clients."),
+    "serve": ("serve", "Start a vLLM server, attached or detached."),
+    "stop": ("stop", "Stop a server that llm-setup started."),
+    "status": ("status", "Servers: state, model, load."),
+    "logs": ("logs", "Show or follow a server's log."),
+    "clients": ("clients", "List, show, diff, apply, restore and verify client files."),
+    "run": ("run", "Start a client on the endpoint with nothing written to disk."),
+    "profiles": ("profiles", "Named endpoints."),
+    "use": ("use", "Move every applied client to another profile."),
+    "env": ("env", "The triple for a shell: bash, zsh, fish, PowerShell, cmd, dotenv."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of a first use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"wizard.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click's, with the nearest names in the error."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from wizard.problems import usage_error
+
+            raise usage_error("unknown-command", f"There is no command `{args[0]}`.", _nearest(args[0])) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, from the rows above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=2)
+    return f"Did you mean `{'` or `'.join(near)}`?" if near else "See `llm-setup --help`."
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `llm-setup init`. When something does not work: `llm-setup doctor`.",
+)
+@click.version_option(__version__, prog_name="llm-setup")
+def group() -> None:
+    """From a bare GPU, or only a URL and a key, to a coding agent that answers."""
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run a command and exit: 0 fine, 1 a problem, 2 wrong usage, 3 our bug, 130 interrupted."""
+    arguments = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in arguments
+    try:
+        code = group.main(arguments, prog_name="llm-setup", standalone_mode=False)
+    except ProblemError as error:
+        _show(error.problem, as_json)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.exceptions.NoArgsIsHelpError as end:
+        end.show()
+        sys.exit(ExitCode.USAGE)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "llm-setup"
+        _show(Problem("wrong-usage", error.format_message(), fix=Fix(f"See `{where} --help`.")), as_json)
+        sys.exit(ExitCode.USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\n")
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; what it wanted it has. Python's own flush at exit must not complain either.
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.FINE)
+    except Exception as error:
+        _bug(error, as_json)
+        sys.exit(ExitCode.BUG)
+    sys.exit(code or ExitCode.FINE)
+
+
+def _show(problem: Problem, as_json: bool) -> None:
+    from wizard.ui.screen import Screen
+
+    screen = Screen(as_json=as_json)
+    if as_json:
+        screen.document({"status": "error", "problems": [problem.as_json()]})
+    screen.problem(problem)
+
+
+def _bug(error: Exception, as_json: bool) -> None:
+    import logging
+    import os
+
+    from wizard.effects.log import LOGGER_NAME, open_log
+    from wizard.effects.paths import state_paths
+
+    path = open_log(state_paths(dict(os.environ)).logs)
+    logging.getLogger(LOGGER_NAME).error("internal error", exc_info=error)
+    _show(
+        Problem(
+            "internal-error",
+            f"llm-setup has a bug: {type(error).__name__}: {error}",
+            "This is not your fault, and nothing that was asked for is half done without being said above.",
+            fix=Fix(f"Report it with the log {path}; keys are removed from it."),
+        ),
+        as_json,
+    )

@@ -1,0 +1,83 @@
+"""Files: read, and write so that a crash leaves the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+PRIVATE_MODE = 0o600
+
+
+class Files:
+    """The file system. Every write goes beside the target and is renamed over it, through symlinks."""
+
+    def read_bytes(self, path: Path) -> bytes | None:
+        """The content, or None where there is no such file. Other errors are raised as OSError."""
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_bytes(self, path: Path, content: bytes, *, mode: int | None = None) -> None:
+        """Replace the file's content atomically.
+
+        A symlink stays one: its final target is replaced. An existing file keeps its mode and, where possible, its
+        owner, unless `mode` is given; a new file gets `mode` or what the umask leaves. Missing folders are made.
+        Raises OSError, with the old file untouched.
+        """
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            before: os.stat_result | None = target.stat()
+        except FileNotFoundError:
+            before = None
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            raise OSError(f"{target} is not a regular file")
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".llm-setup", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            if mode is not None:
+                Path(name).chmod(mode)
+            elif before is not None:
+                Path(name).chmod(stat.S_IMODE(before.st_mode))
+            else:
+                Path(name).chmod(0o666 & ~_umask())
+            if before is not None and hasattr(os, "chown"):
+                with contextlib.suppress(PermissionError):
+                    os.chown(name, before.st_uid, before.st_gid)
+            Path(name).replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+        _sync_folder(target.parent)
+
+    def write_private(self, path: Path, content: bytes) -> None:
+        """As write_bytes, readable by the user alone."""
+        self.write_bytes(path, content, mode=PRIVATE_MODE)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file; fine when it is not there."""
+        path.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """A rename is durable only when its folder is."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

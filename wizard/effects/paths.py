@@ -1,0 +1,56 @@
+"""Where llm-setup keeps its own things."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class StatePaths:
+    """Folders of our own; none is made before something is written there.
+
+    config: what the user may edit (templates of their own, answers). state: profiles, servers, receipts, secrets file.
+    data: runtimes (virtual environments of vLLM) and models made here. cache: what can be fetched again. logs: our log.
+    """
+
+    config: Path
+    state: Path
+    data: Path
+    cache: Path
+    logs: Path
+
+    @property
+    def servers(self) -> Path:
+        """One JSON file and one log for each server by name."""
+        return self.state / "servers"
+
+    @property
+    def runtimes(self) -> Path:
+        """One virtual environment for each installed vLLM."""
+        return self.data / "runtimes"
+
+    @property
+    def models(self) -> Path:
+        """Model folders that were made or fetched here."""
+        return self.data / "models"
+
+    @property
+    def originals(self) -> Path:
+        """The first original of every client file that was changed, with receipts."""
+        return self.state / "originals"
+
+
+def state_paths(env: Mapping[str, str]) -> StatePaths:
+    """All below `LLM_SETUP_HOME` where that is set, else the platform's folders for this user."""
+    own = env.get("LLM_SETUP_HOME", "")
+    if own:
+        root = Path(own).expanduser().absolute()
+        return StatePaths(root / "config", root / "state", root / "data", root / "cache", root / "logs")
+    import platformdirs  # 15 ms; `--help` does without
+
+    dirs = platformdirs.PlatformDirs("llm-setup", appauthor=False)
+    return StatePaths(
+        dirs.user_config_path, dirs.user_state_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path
+    )

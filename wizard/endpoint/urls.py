@@ -1,0 +1,60 @@
+"""Forms of a base URL. Which form is right depends on the client: see docs/explanation/url-forms.md."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+# What people paste instead of a base URL, longest first.
+_ENDPOINT_SUFFIXES = (
+    "/messages/count_tokens",
+    "/chat/completions",
+    "/completions",
+    "/responses",
+    "/messages",
+    "/embeddings",
+    "/models",
+)
+_VERSION_SEGMENT = re.compile(r"/v\d+(?:beta\d*|alpha\d*)?$")
+
+
+def tidy(url: str) -> str:
+    """The URL without blanks, quotes, query, fragment and trailing slashes; a missing scheme becomes http for
+    loopback and private names, https elsewhere."""
+    url = url.strip().strip("\"'`<>").strip()
+    if "://" not in url:
+        host = re.split(r"[:/]", url, maxsplit=1)[0]
+        local = host in ("localhost", "host.docker.internal") or re.match(
+            r"(127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.)", host
+        )
+        url = ("http://" if local or url.startswith("[::1]") else "https://") + url
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme.lower(), parts.netloc, re.sub(r"/+$", "", parts.path), "", ""))
+
+
+def pasted_endpoint(url: str) -> str | None:
+    """The suffix such as `/chat/completions` when a full endpoint was given in place of a base URL, else None."""
+    path = urlsplit(url).path.rstrip("/")
+    return next((suffix for suffix in _ENDPOINT_SUFFIXES if path.endswith(suffix)), None)
+
+
+def without_endpoint(url: str) -> str:
+    """The base URL inside a pasted full endpoint."""
+    suffix = pasted_endpoint(url)
+    return tidy(url)[: -len(suffix)] if suffix else tidy(url)
+
+
+def ends_in_version(url: str) -> bool:
+    """Whether the last path segment is an API version (`/v1`, `/v4`, `/v1beta`)."""
+    return bool(_VERSION_SEGMENT.search(urlsplit(url).path.rstrip("/")))
+
+
+def without_version(url: str) -> str:
+    """The root below which `/v1` lies: `http://h:1/v1/` -> `http://h:1`."""
+    return _VERSION_SEGMENT.sub("", tidy(url))
+
+
+def with_version(url: str) -> str:
+    """The same with `/v1` at its end, once."""
+    url = tidy(url)
+    return url if ends_in_version(url) else url + "/v1"

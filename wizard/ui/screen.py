@@ -1,0 +1,108 @@
+"""What the user sees: lines for people, or one JSON document for programs.
+
+With `--json`, stdout carries the document and nothing else; all that is for people goes to stderr. Nothing that is
+printed may contain a key: every line passes through `redact`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO, Any, Literal
+
+from wizard.i18n import t
+from wizard.problems import Problem
+from wizard.secret import redact
+
+Mark = Literal["ok", "failed", "skipped", "running", "info", "warning"]
+
+_MARKS: dict[Mark, tuple[str, str, str]] = {
+    # mark: (symbol, plain word, ANSI colour)
+    "ok": ("✓", "ok", "32"),
+    "failed": ("✗", "failed", "31"),
+    "skipped": ("-", "skipped", "2"),
+    "running": ("…", "...", "36"),
+    "info": ("·", "info", "36"),
+    "warning": ("!", "warning", "33"),
+}
+_SEVERITY_COLOUR = {"error": "31", "warning": "33", "info": "36"}
+
+
+class Screen:
+    """Prints. `plain`: no colour, no symbols that need sight (screen readers); chosen where stdout is no terminal."""
+
+    def __init__(
+        self,
+        *,
+        as_json: bool = False,
+        plain: bool = False,
+        out: IO[str] | None = None,
+        err: IO[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.as_json = as_json
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+        environment = os.environ if env is None else env
+        people = self._people
+        self.interactive = people.isatty()
+        self.plain = plain
+        self.colour = (
+            self.interactive and not plain and "NO_COLOR" not in environment and environment.get("TERM") != "dumb"
+        )
+        self.symbols = not plain and (getattr(people, "encoding", "") or "").lower().replace("-", "") in (
+            "utf8",
+            "utf16",
+        )
+
+    @property
+    def _people(self) -> IO[str]:
+        return self._err if self.as_json else self._out
+
+    @property
+    def people(self) -> IO[str]:
+        """The stream for people (for a rich Console): stdout, or stderr with `--json`."""
+        return self._people
+
+    def paint(self, text: str, code: str) -> str:
+        """The text in an ANSI colour, where colours are shown."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
+
+    def line(self, text: str = "") -> None:
+        """One line for people."""
+        print(redact(text), file=self._people, flush=True)
+
+    def title(self, text: str) -> None:
+        """A heading."""
+        self.line()
+        self.line(self.paint(text, "1"))
+
+    def step(self, mark: Mark, text: str, detail: str = "", seconds: float | None = None) -> None:
+        """One line of a list of things done: mark, text, detail, time."""
+        symbol, word, colour = _MARKS[mark]
+        took = f"  {seconds:.1f} s" if seconds is not None else ""
+        head = self.paint(symbol, colour) if self.symbols else f"[{word}]"
+        self.line(f"  {head} {text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}")
+
+    def problem(self, problem: Problem) -> None:
+        """A problem in full; to stderr when it is an error."""
+        print(redact("\n".join(self.problem_lines(problem))), file=self._err, flush=True)
+
+    def problem_lines(self, problem: Problem) -> Sequence[str]:
+        """The lines of a problem: what, why, saw, fix with its commands, docs."""
+        head = self.paint(f"{problem.severity}:", _SEVERITY_COLOUR[problem.severity] + ";1")
+        lines = [f"{head} {problem.what} [{problem.code}]"]
+        if problem.why:
+            lines.append(f"  {t('why:')} {problem.why}")
+        lines += [f"  {t('saw:')} {item}" for item in problem.saw]
+        if problem.fix:
+            lines.append(f"  {t('fix:')} {problem.fix.text}")
+            lines += [f"       $ {command}" for command in problem.fix.commands]
+        return lines
+
+    def document(self, value: Mapping[str, Any]) -> None:
+        """The one JSON document of a `--json` run."""
+        text = json.dumps({"schema_version": 1, **value}, ensure_ascii=False, indent=2)
+        print(redact(text), file=self._out, flush=True)
