@@ -1,0 +1,176 @@
+"""Prove an endpoint by the requests that clients send: each protocol once, each shown as a line with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wizard.effects.world import World
+from wizard.endpoint import replies, requests
+from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
+from wizard.endpoint.model import Capability, Endpoint
+from wizard.endpoint.replies import Judged
+from wizard.i18n import t
+from wizard.ui.screen import Mark, Screen
+
+StepStatus = Literal["ok", "warning", "error", "skipped"]
+
+_MARK: dict[StepStatus, Mark] = {"ok": "ok", "warning": "warning", "error": "failed", "skipped": "skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStep:
+    """One request and its verdict."""
+
+    id: str
+    title: str
+    status: StepStatus
+    detail: str
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """As in `init --json`."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "duration_ms": round(self.seconds * 1000),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was proved. `models` maps each served name to its context in tokens, where the server says it."""
+
+    steps: tuple[ProofStep, ...]
+    speaks: frozenset[Capability]
+    models: dict[str, int | None]
+
+    @property
+    def ok(self) -> bool:
+        """Whether a chat client can work: no step failed that every client needs."""
+        return not any(step.status == "error" for step in self.steps)
+
+    @property
+    def failed(self) -> tuple[ProofStep, ...]:
+        """The steps that failed."""
+        return tuple(step for step in self.steps if step.status == "error")
+
+
+def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint) -> Proof:
+    """Send every request, show every verdict. Nothing is retried: what fails here fails for a client, too.
+
+    Protocols that only some clients need (`responses`, `messages`, `count_tokens`, tools) fail as warnings for an
+    endpoint that is not ours, and as errors for a vLLM that we started.
+    """
+    steps: list[ProofStep] = []
+    speaks: set[Capability] = set()
+    models: dict[str, int | None] = {}
+    for step, capability, value in _steps(world, endpoint):
+        steps.append(step)
+        screen.step(_MARK[step.status], step.title, step.detail, step.seconds)
+        if capability and step.status in ("ok", "warning"):
+            speaks.add(capability)
+        if step.id == "models" and isinstance(value, dict):
+            models = value
+    return Proof(tuple(steps), frozenset(speaks), models)
+
+
+_Step = tuple[ProofStep, Capability | None, Any]
+
+
+def _steps(world: World, endpoint: Endpoint) -> Iterator[_Step]:
+    ours = endpoint.kind == "vllm"
+
+    def ask(request: HttpRequest) -> tuple[HttpReply | HttpFailure, float]:
+        reply = world.http.send(request)
+        return reply, reply.elapsed_s
+
+    def verdict(
+        id_: str, title: str, judged: Judged, seconds: float, capability: Capability | None, *, needed: bool
+    ) -> _Step:
+        status: StepStatus = "ok" if judged.ok else "error" if needed else "skipped"
+        return ProofStep(id_, title, status, judged.detail, seconds), capability if judged.ok else None, judged.value
+
+    reply, seconds = ask(requests.models_request(endpoint))
+    judged = replies.judge_models(reply)
+    if judged.ok and endpoint.model not in judged.value:
+        served = ", ".join(judged.value) or t("nothing")
+        judged = Judged(
+            "model-missing", t("`{model}` is not served; served: {served}", model=endpoint.model, served=served)
+        )
+    # Some gateways list no models and serve them all the same; a server that is not there or refuses the key does not.
+    turned_away = isinstance(reply, HttpFailure) or reply.status in (401, 403)
+    yield verdict("models", t("models, with the key"), judged, seconds, "models", needed=ours or turned_away)
+    if isinstance(reply, HttpFailure):
+        return
+
+    if endpoint.key:
+        reply, seconds = ask(requests.models_request(endpoint, auth="none"))
+        yield _without_key(reply, seconds, ours=ours)
+
+    reply, seconds = ask(requests.chat_request(endpoint))
+    judged = replies.judge_chat(reply)
+    if judged.trouble == "empty-content" and judged.value:
+        judged = Judged("", t("reasoning only; 16 tokens were too few for an answer"))
+    yield verdict("chat", t("chat"), judged, seconds, "chat", needed=True)
+
+    reply, seconds = ask(requests.chat_request(endpoint, stream=True))
+    judged = replies.judge_chat_stream(reply)
+    yield verdict("stream", t("stream, with usage"), judged, seconds, "stream", needed=True)
+
+    yield _tools(world, endpoint, needed=ours)
+
+    reply, seconds = ask(requests.responses_request(endpoint, tools=[requests.responses_tool()]))
+    yield verdict("responses", "/v1/responses", replies.judge_responses(reply), seconds, "responses", needed=ours)
+
+    reply, seconds = ask(requests.messages_request(endpoint, tools=[requests.messages_tool()]))
+    yield verdict("messages", "/v1/messages", replies.judge_messages(reply), seconds, "messages", needed=ours)
+
+    reply, seconds = ask(requests.count_tokens_request(endpoint))
+    judged = replies.judge_count_tokens(reply)
+    yield verdict("count_tokens", "/v1/messages/count_tokens", judged, seconds, "count_tokens", needed=False)
+
+
+def _without_key(reply: HttpReply | HttpFailure, seconds: float, *, ours: bool) -> _Step:
+    """A server that answers without the key is open to everyone who reaches it."""
+    title = t("models, without a key")
+    if isinstance(reply, HttpReply) and reply.status in (401, 403):
+        return (
+            ProofStep("models-without-key", title, "ok", t("refused ({status})", status=reply.status), seconds),
+            None,
+            None,
+        )
+    judged = replies.judge_models(reply)
+    if judged.ok:
+        detail = t("answered: this server asks nobody for a key")
+        return ProofStep("models-without-key", title, "error" if ours else "warning", detail, seconds), None, None
+    return ProofStep("models-without-key", title, "warning", judged.detail, seconds), None, None
+
+
+def _tools(world: World, endpoint: Endpoint, *, needed: bool) -> _Step:
+    """A call by the model itself; else, on vLLM, the call's text is forced, so that the parser is proved at least."""
+    title = t("tool-call round trip")
+    reply = world.http.send(requests.tool_call_request(endpoint))
+    seconds = reply.elapsed_s
+    judged = replies.judge_chat(reply, wants_tool_call=True)
+    note = ""
+    if judged.trouble == "no-tool-call":
+        forced = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+        reply = world.http.send(requests.tool_call_request(endpoint, constrained_to=forced))
+        seconds += reply.elapsed_s
+        second = replies.judge_chat(reply, wants_tool_call=True)
+        if second.ok:
+            judged, note = second, t("the server parses calls; this model made none unless forced")
+    if judged.ok:
+        reply = world.http.send(requests.tool_result_request(endpoint, judged.value))
+        seconds += reply.elapsed_s
+        after = replies.judge_chat(reply)
+        if after.trouble not in ("", "empty-content"):
+            judged = after
+    if judged.ok:
+        status: StepStatus = "warning" if note else "ok"
+        return ProofStep("tools", title, status, note or judged.detail, seconds), "tools", judged.value
+    return ProofStep("tools", title, "error" if needed else "skipped", judged.detail, seconds), None, None
