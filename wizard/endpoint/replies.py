@@ -43,7 +43,7 @@ def excerpt(text: str, limit: int = _EXCERPT_CHARACTERS) -> str:
 
 
 def error_message(body: Any) -> str:
-    """The message inside an error body of OpenAI's, Anthropic's, FastAPI's or a gateway's form; empty if there is none."""
+    """The message inside an error body of OpenAI's, Anthropic's, FastAPI's or a gateway's form; empty if none."""
     if not isinstance(body, dict):
         return ""
     error = body.get("error")
@@ -160,7 +160,7 @@ def judge_chat(reply: HttpReply | HttpFailure, *, wants_tool_call: bool = False)
 
 
 def stream_events(body: bytes) -> tuple[list[Any], bool]:
-    """The JSON values of a stream's `data:` lines, and whether it ended with `[DONE]`. Lines that do not parse stay text."""
+    """The JSON values of a stream's `data:` lines (text where they do not parse), and whether `[DONE]` ended it."""
     events: list[Any] = []
     done = False
     for line in body.decode("utf-8", "replace").splitlines():
