@@ -1,0 +1,492 @@
+"""What a model is, as far as memory and flags are concerned: config.json and sizes in, `ModelFacts` out.
+
+Whatever comes from outside is checked here once; every reader behind it may trust the numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wizard.i18n import t
+from wizard.planning.architectures import is_known_architecture
+from wizard.planning.quantization import Quantization, parse_quantization
+from wizard.problems import Fix, Problem, ProblemError
+
+MAX_CONFIG_BYTES = 4 * 2**20
+_MAX_COUNT = 2**31
+
+LayerKind = Literal["full", "sliding", "chunked", "recurrent", "none"]
+RecurrentKind = Literal["gated-delta-net", "kimi-delta", "mamba1", "mamba2", "short-conv", "lightning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """A layer that keeps a state of fixed size instead of keys and values.
+
+    heads and dims as vLLM's `mamba_utils.MambaStateShapeCalculator` names them (vLLM 0.32,
+    model_executor/layers/mamba/mamba_utils.py); unused ones are 0. state_dtype: of the recurrent state, e.g. "float32";
+    the convolution's state has the model's dtype.
+    """
+
+    kind: RecurrentKind
+    conv_kernel: int
+    key_heads: int = 0
+    value_heads: int = 0
+    key_dim: int = 0
+    value_dim: int = 0
+    groups: int = 0
+    state_size: int = 0
+    intermediate: int = 0
+    state_dtype: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Vision:
+    """An encoder for images (or sound). parameters: of the tower, where known. patch geometry 0 where not told."""
+
+    parameters: int = 0
+    hidden_size: int = 0
+    intermediate_size: int = 0
+    layers: int = 0
+    image_size: int = 0
+    patch_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A model's shape. Sizes in bytes, lengths in tokens.
+
+    model: its name as the user gave it; source: where the facts came from ("local", "hub", "catalogue").
+    serve_as: what `vllm serve` gets (an id or a path). checkpoint_bytes: all weight files together, None when unknown.
+    dtype: the checkpoint's own ("bfloat16"). layer_kinds: one entry a layer. head_dim_value: of values where it differs.
+    experts: 0 for a dense model. kv_lora_rank: above 0 for latent attention (MLA). indexer_head_dim: above 0 for
+    DeepSeek's sparse attention. has_chat_template: None when nobody looked.
+    """
+
+    model: str
+    architecture: str
+    model_type: str
+    layers: int
+    hidden_size: int
+    attention_heads: int
+    kv_heads: int
+    head_dim: int
+    vocab_size: int
+    intermediate_size: int
+    max_position: int
+    dtype: str
+    layer_kinds: tuple[LayerKind, ...]
+    tie_word_embeddings: bool = False
+    head_dim_value: int = 0
+    sliding_window: int = 0
+    chunk_size: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    moe_intermediate_size: int = 0
+    shared_expert_intermediate_size: int = 0
+    dense_layers: int = 0
+    kv_lora_rank: int = 0
+    qk_rope_head_dim: int = 0
+    qk_nope_head_dim: int = 0
+    q_lora_rank: int = 0
+    indexer_head_dim: int = 0
+    recurrent: Recurrent | None = None
+    vision: Vision | None = None
+    mtp_layers: int = 0
+    quantization: Quantization | None = None
+    checkpoint_bytes: int | None = None
+    has_chat_template: bool | None = None
+    needs_remote_code: bool = False
+    serve_as: str = ""
+    source: str = "local"
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether the model mixes experts."""
+        return self.experts > 1
+
+    @property
+    def is_mla(self) -> bool:
+        """Whether it keeps latent keys and values (DeepSeek, Kimi, GLM 5)."""
+        return self.kv_lora_rank > 0
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether some layers keep a recurrent state."""
+        return "recurrent" in self.layer_kinds
+
+    @property
+    def multimodal(self) -> bool:
+        """Whether it has an encoder beside the language model."""
+        return self.vision is not None
+
+
+def config_problem(model: str, saw: str, why: str = "", fix: str = "") -> ProblemError:
+    """The one error for a config.json that cannot be used."""
+    return ProblemError(
+        Problem(
+            "model-config-invalid",
+            t("The config.json of `{model}` cannot be used.", model=model),
+            why or t("The plan needs the model's own numbers: layers, heads, sizes."),
+            (saw,),
+            Fix(fix or t("Fetch the model's config.json again, or name another model.")),
+        )
+    )
+
+
+def parse_config_bytes(model: str, raw: bytes) -> Mapping[str, Any]:
+    """The text of a config.json as a mapping. Raises ProblemError for what is empty, huge, or no JSON object."""
+    if len(raw) == 0:
+        raise config_problem(model, t("the file has 0 bytes"), fix=t("The download was cut off: fetch it again."))
+    if len(raw) > MAX_CONFIG_BYTES:
+        raise config_problem(model, t("the file has {size} MB; a config.json has a few kB", size=len(raw) // 10**6))
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise config_problem(model, t("it is no JSON: {error}", error=str(error)[:120])) from error
+    if not isinstance(value, dict):
+        raise config_problem(model, t("it is JSON, but no object: {kind}", kind=type(value).__name__))
+    return value
+
+
+class _Reader:
+    """Reads checked values; every refusal names the key and what was there."""
+
+    def __init__(self, model: str, config: Mapping[str, Any]) -> None:
+        self.model = model
+        self.config = config
+
+    def count(self, *keys: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number of at least `least` under the first key present; `default` when none is."""
+        for key in keys:
+            value = self.config.get(key)
+            if value is None:
+                continue
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise config_problem(
+                    self.model, t("`{key}` is {value}, not a whole number", key=key, value=json.dumps(value)[:60])
+                )
+            if not least <= value < _MAX_COUNT:
+                raise config_problem(self.model, t("`{key}` is {value}, out of range", key=key, value=value))
+            return value
+        if default is None:
+            raise config_problem(self.model, t("`{key}` is missing", key=keys[0]))
+        return default
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.config.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise config_problem(self.model, t("`{key}` is {value}, not a text", key=key, value=json.dumps(value)[:60]))
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        value = self.config.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise config_problem(
+                self.model, t("`{key}` is {value}, not true or false", key=key, value=json.dumps(value)[:60])
+            )
+        return value
+
+    def section(self, key: str) -> Mapping[str, Any]:
+        value = self.config.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise config_problem(
+                self.model, t("`{key}` is {value}, not an object", key=key, value=json.dumps(value)[:60])
+            )
+        return value
+
+
+_TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "language_model", "thinker_config")
+_VISION_SECTIONS = ("vision_config", "vision_tower_config", "audio_config", "vit_config", "visual")
+
+
+def _text_part(reader: _Reader) -> Mapping[str, Any]:
+    """The language model's own section over the outer keys, the way transformers' `get_text_config` finds it."""
+    outer = reader.config
+    for key in _TEXT_SECTIONS:
+        inner = outer.get(key)
+        if isinstance(inner, dict) and (
+            "num_hidden_layers" in inner or "text_config" in inner or "hidden_size" in inner
+        ):
+            if isinstance(inner.get("text_config"), dict):
+                inner = {**inner, **inner["text_config"]}
+            return {**outer, **{k: v for k, v in inner.items() if v is not None}}
+    return outer
+
+
+def parse_architecture(model: str, config: Mapping[str, Any]) -> str:
+    """The architecture's name. Raises ProblemError when there is none or nobody knows it; nothing is guessed."""
+    names = config.get("architectures")
+    if not isinstance(names, list) or not names or not isinstance(names[0], str):
+        raise config_problem(model, t("`architectures` is missing or no list of names"))
+    # A part of a larger model is sometimes named in brackets: `Qwen2_5OmniModel(thinker)`.
+    name = names[0].split("(")[0].strip()
+    if not is_known_architecture(name):
+        raise ProblemError(
+            Problem(
+                "unknown-architecture",
+                t("The architecture `{name}` is not known, so its memory is not guessed.", name=name[:80]),
+                t(
+                    "vLLM serves only the architectures in its registry; how much memory another one needs nobody can say."
+                ),
+                (t("config.json of `{model}`: architectures = {names}", model=model, names=json.dumps(names)[:160]),),
+                Fix(t("Choose another model; `llm-setup models` lists what is known."), ("llm-setup models",)),
+            )
+        )
+    return name
+
+
+def parse_model_config(
+    model: str,
+    config: Mapping[str, Any],
+    *,
+    checkpoint_bytes: int | None = None,
+    quantization_file: Mapping[str, Any] | None = None,
+    has_chat_template: bool | None = None,
+    serve_as: str = "",
+    source: str = "local",
+) -> ModelFacts:
+    """Facts of a model in the hub's form of config.json.
+
+    quantization_file: a separate hf_quant_config.json or quantize_config.json. Raises ProblemError
+    (`model-config-invalid`, `unknown-architecture`) with the key and the value that cannot be right.
+    """
+    architecture = parse_architecture(model, config)
+    outer = _Reader(model, config)
+    text = _Reader(model, _text_part(outer))
+    layers = text.count("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    if layers > 4096:
+        raise config_problem(model, t("`{key}` is {value}, out of range", key="num_hidden_layers", value=layers))
+    hidden = text.count("hidden_size", "n_embd", "d_model", "dim")
+    heads = text.count("num_attention_heads", "n_head", "n_heads", default=max(1, hidden // 128))
+    recurrent = _recurrent(text, hidden)
+    kv_heads = _kv_heads(text, heads)
+    latent = text.count("kv_lora_rank", default=0, least=0)
+    head_dim = text.count("head_dim", "attention_head_dim", "kv_channels", default=max(1, hidden // heads))
+    kinds = _layer_kinds(text, architecture, layers, recurrent is not None)
+    moe_every = text.config.get("mlp_layer_types")
+    experts = text.count("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", default=0, least=0)
+    intermediate = text.count(
+        "intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "inner_dim", default=0 if experts else 4 * hidden
+    )
+    vision = _vision(outer)
+    dense = text.count("first_k_dense_replace", default=0, least=0)
+    if isinstance(moe_every, list):
+        dense = moe_every.count("dense")
+    dtype = text.config.get("dtype") or text.config.get("torch_dtype") or config.get("torch_dtype") or "bfloat16"
+    return ModelFacts(
+        model=model,
+        architecture=architecture,
+        model_type=outer.text("model_type"),
+        layers=layers,
+        hidden_size=hidden,
+        attention_heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        vocab_size=text.count("vocab_size", "padded_vocab_size"),
+        intermediate_size=intermediate,
+        max_position=_max_position(text),
+        dtype=str(dtype).removeprefix("torch."),
+        layer_kinds=kinds,
+        tie_word_embeddings=text.flag("tie_word_embeddings", architecture.startswith(("Gemma", "Qwen2VL"))),
+        head_dim_value=text.count("v_head_dim", default=0, least=0),
+        sliding_window=text.count("sliding_window", default=0, least=0),
+        chunk_size=text.count("attention_chunk_size", default=0, least=0),
+        experts=experts,
+        experts_per_token=text.count(
+            "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", default=0, least=0
+        ),
+        moe_intermediate_size=text.count(
+            "moe_intermediate_size", "expert_intermediate_size", default=intermediate if experts else 0, least=0
+        ),
+        shared_expert_intermediate_size=_shared_experts(text),
+        dense_layers=dense,
+        kv_lora_rank=latent,
+        qk_rope_head_dim=text.count("qk_rope_head_dim", default=0, least=0),
+        qk_nope_head_dim=text.count("qk_nope_head_dim", default=128 if latent else 0, least=0),
+        q_lora_rank=text.count("q_lora_rank", default=0, least=0),
+        indexer_head_dim=text.count("index_head_dim", default=0, least=0),
+        recurrent=recurrent,
+        vision=vision,
+        mtp_layers=text.count("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, least=0),
+        quantization=parse_quantization(model, text.config, quantization_file),
+        checkpoint_bytes=checkpoint_bytes,
+        has_chat_template=has_chat_template,
+        needs_remote_code="auto_map" in config,
+        serve_as=serve_as or model,
+        source=source,
+    )
+
+
+def _kv_heads(text: _Reader, heads: int) -> int:
+    """KV heads as vLLM's `ModelConfig.get_total_num_kv_heads` reads them (vLLM 0.32, config/model.py)."""
+    if text.config.get("multi_query") is True and not text.config.get("new_decoder_architecture"):
+        return 1
+    return text.count(
+        "num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_group_num", "num_query_groups", default=heads
+    )
+
+
+def _max_position(text: _Reader) -> int:
+    """The longest context the configuration allows, with a RoPE factor where one stretches it.
+
+    As `_get_and_verify_max_len` (vLLM 0.32, config/model.py): the smallest of the known keys, times the factor for
+    scalings other than llama3, su, longrope and mrope; YaRN starts from its original length.
+    """
+    length = text.count(
+        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_sequence_length",
+        default=2048,
+    )  # fmt: skip
+    scaling = text.config.get("rope_scaling") or text.config.get("rope_parameters")
+    if isinstance(scaling, dict):
+        kind = scaling.get("rope_type") or scaling.get("type")
+        factor = scaling.get("factor", 1)
+        original = scaling.get("original_max_position_embeddings")
+        if isinstance(factor, int | float) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 1:
+            if kind == "yarn" and isinstance(original, int) and original > 0:
+                return int(original * factor)
+            if kind in ("linear", "dynamic") and not text.config.get("model_type", "").startswith("gemma3"):
+                return int(length * factor)
+    return length
+
+
+def _shared_experts(text: _Reader) -> int:
+    """Width of the experts that every token uses, all together; 0 for none."""
+    one = text.count("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", default=0, least=0)
+    if one:
+        return one
+    shared = text.count("n_shared_experts", "num_shared_experts", default=0, least=0)
+    return shared * text.count("moe_intermediate_size", default=0, least=0)
+
+
+_KINDS: Mapping[str, LayerKind] = {
+    "full_attention": "full",
+    "attention": "full",
+    "*": "full",
+    "sliding_attention": "sliding",
+    "chunked_attention": "chunked",
+    "linear_attention": "recurrent",
+    "mamba": "recurrent",
+    "conv": "recurrent",
+    "M": "recurrent",
+    "-": "none",
+    "E": "none",
+    "mlp": "none",
+    "moe": "none",
+}
+
+# Alternating windows that older configurations leave to the code: (every nth layer is full, counted from 1).
+# vLLM 0.32: model_executor/models/gemma2.py, gemma3.py, commandr.py.
+_FULL_EVERY: Mapping[str, int] = {"Gemma2": 2, "Gemma3": 6, "Cohere2": 4}
+
+
+def _layer_kinds(text: _Reader, architecture: str, layers: int, has_recurrent: bool) -> tuple[LayerKind, ...]:
+    """What each layer keeps, from `layer_types`, a pattern, or the architecture's own rule."""
+    told = (
+        text.config.get("layer_types")
+        or text.config.get("layers_block_type")
+        or text.config.get("hybrid_override_pattern")
+    )
+    if told is not None:
+        if not isinstance(told, list | str) or not all(isinstance(kind, str) for kind in told):
+            raise config_problem(text.model, t("`layer_types` is no list of names"))
+        kinds = tuple(_KINDS.get(kind, "full") for kind in told)
+        if len(kinds) < layers:
+            raise config_problem(
+                text.model, t("`layer_types` names {n} layers of {layers}", n=len(kinds), layers=layers)
+            )
+        return kinds[:layers]
+    window = text.count("sliding_window", default=0, least=0)
+    every = text.count("full_attention_interval", "sliding_window_pattern", default=0, least=0)
+    if has_recurrent and every:
+        return tuple("full" if (at + 1) % every == 0 else "recurrent" for at in range(layers))
+    if has_recurrent:
+        return ("recurrent",) * layers
+    if window:
+        period = every or next((n for name, n in _FULL_EVERY.items() if architecture.startswith(name)), 0)
+        if period:
+            return tuple("full" if (at + 1) % period == 0 else "sliding" for at in range(layers))
+        if architecture.startswith(("Mistral", "Mixtral", "Phi3", "Starcoder2")):
+            return ("sliding",) * layers
+        if text.config.get("use_sliding_window") is True:
+            first = text.count("max_window_layers", default=0, least=0)
+            return tuple("full" if at < first else "sliding" for at in range(layers))
+    return ("full",) * layers
+
+
+def _recurrent(text: _Reader, hidden: int) -> Recurrent | None:
+    """The state of recurrent layers; None where the model has none."""
+    count, config = text.count, text.config
+    state = str(config.get("mamba_ssm_dtype") or "auto").removeprefix("torch.")
+    if "linear_num_value_heads" in config:
+        return Recurrent(
+            "gated-delta-net",
+            conv_kernel=count("linear_conv_kernel_dim", default=4),
+            key_heads=count("linear_num_key_heads"),
+            value_heads=count("linear_num_value_heads"),
+            key_dim=count("linear_key_head_dim"),
+            value_dim=count("linear_value_head_dim"),
+            state_dtype=state,
+        )
+    if "mamba_num_heads" in config or "mamba_n_heads" in config:
+        value_heads = count("mamba_num_heads", "mamba_n_heads")
+        value_dim = count("mamba_head_dim", "mamba_d_head", "mamba_headdim", default=64)
+        return Recurrent(
+            "mamba2",
+            conv_kernel=count("conv_kernel", "mamba_d_conv", default=4),
+            value_heads=value_heads,
+            value_dim=value_dim,
+            groups=count("n_groups", "mamba_n_groups", "mamba_ngroups", default=1),
+            state_size=count("ssm_state_size", "mamba_d_state", default=128),
+            intermediate=value_heads * value_dim,
+            state_dtype=state,
+        )
+    if "mamba_d_state" in config or ("state_size" in config and "conv_kernel" in config):
+        expand = count("mamba_expand", "expand", default=2)
+        return Recurrent(
+            "mamba1",
+            conv_kernel=count("mamba_d_conv", "conv_kernel", default=4),
+            state_size=count("mamba_d_state", "state_size", default=16),
+            intermediate=count("intermediate_size", default=expand * hidden)
+            if "conv_kernel" in config
+            else expand * hidden,
+            state_dtype=state,
+        )
+    if "conv_L_cache" in config:
+        return Recurrent("short-conv", conv_kernel=count("conv_L_cache"), intermediate=hidden)
+    return None
+
+
+def _vision(outer: _Reader) -> Vision | None:
+    """The encoder beside the language model, None where there is none."""
+    for key in _VISION_SECTIONS:
+        section = outer.section(key)
+        if section:
+            part = _Reader(outer.model, section)
+            return Vision(
+                parameters=part.count("parameters", default=0, least=0),
+                hidden_size=part.count("hidden_size", "embed_dim", "width", default=0, least=0),
+                intermediate_size=part.count("intermediate_size", default=0, least=0),
+                layers=part.count("num_hidden_layers", "depth", "layers", default=0, least=0),
+                image_size=_first_int(section.get("image_size")),
+                patch_size=_first_int(section.get("patch_size")),
+            )
+    return None
+
+
+def _first_int(value: Any) -> int:
+    if isinstance(value, list) and value:
+        value = value[0]
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
