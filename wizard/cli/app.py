@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from wizard.effects.log import open_log
 from wizard.effects.world import World, real_world
 from wizard.ui.screen import Screen
 
@@ -53,6 +54,7 @@ def command_options(*, yes: bool = False, dry_run: bool = False) -> Callable[[F]
             from wizard.ui.language import use_language
 
             use_language(lang, world.env)
+            open_log(world.paths.logs)
             screen = Screen(as_json=as_json, plain=plain or bool(world.env.get("LLM_SETUP_PLAIN")), env=world.env)
             return function(App(world, screen, yes, dry_run), *args, **options)
 

@@ -123,11 +123,12 @@ def _bug(error: Exception, as_json: bool) -> None:
     import logging
     import os
 
-    from wizard.effects.log import LOGGER_NAME, open_log
+    from wizard.effects.log import LOGGER_NAME, close_log, open_log
     from wizard.effects.paths import state_paths
 
     path = open_log(state_paths(dict(os.environ)).logs)
     logging.getLogger(LOGGER_NAME).error("internal error", exc_info=error)
+    close_log()
     _show(
         Problem(
             "internal-error",

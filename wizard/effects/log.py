@@ -34,13 +34,22 @@ class _LateFile(logging.handlers.RotatingFileHandler):
         """A log that cannot be written (full disk, read-only home) must not end the command."""
 
 
+def close_log() -> None:
+    """Close the file, where one was opened."""
+    logger = logging.getLogger(LOGGER_NAME)
+    for handler in list(logger.handlers):
+        logger.removeHandler(handler)
+        handler.close()
+
+
 def open_log(folder: Path) -> Path:
     """Send our log to `llm-setup.log` in the folder; returns the file's path. Nothing is made before the first line."""
     path = folder / "llm-setup.log"
     handler = _LateFile(path, maxBytes=_MAX_BYTES, backupCount=2, encoding="utf-8", delay=True)
     handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(message)s"))
+    close_log()
     logger = logging.getLogger(LOGGER_NAME)
-    logger.handlers[:] = [handler]
+    logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     return path

@@ -1,0 +1,46 @@
+"""Forms of a base URL."""
+
+import pytest
+
+from wizard.endpoint import urls
+
+
+@pytest.mark.parametrize(
+    ("given", "tidy"),
+    [
+        pytest.param(" http://h:8000/v1/ \n", "http://h:8000/v1", id="blanks-and-slash"),
+        pytest.param('"https://h/v1"', "https://h/v1", id="quotes"),
+        pytest.param("127.0.0.1:8000", "http://127.0.0.1:8000", id="loopback-without-scheme"),
+        pytest.param("taotoken.net/api", "https://taotoken.net/api", id="name-without-scheme"),
+        pytest.param("HTTP://h/v1?x=1#y", "http://h/v1", id="query-and-fragment"),
+    ],
+)
+def test_a_url_is_tidied(given: str, tidy: str) -> None:
+    assert urls.tidy(given) == tidy
+
+
+@pytest.mark.parametrize(
+    ("url", "with_v1", "without_v1"),
+    [
+        pytest.param("http://h:8000", "http://h:8000/v1", "http://h:8000", id="root"),
+        pytest.param("http://h:8000/v1/", "http://h:8000/v1", "http://h:8000", id="v1"),
+        pytest.param("https://g/api", "https://g/api/v1", "https://g/api", id="sub-path"),
+        pytest.param("https://g/api/paas/v4", "https://g/api/paas/v4", "https://g/api/paas", id="another-version"),
+    ],
+)
+def test_the_version_is_added_and_removed_once(url: str, with_v1: str, without_v1: str) -> None:
+    assert urls.with_version(url) == with_v1
+    assert urls.with_version(urls.with_version(url)) == with_v1
+    assert urls.without_version(url) == without_v1
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        pytest.param("http://h/v1/chat/completions", "http://h/v1", id="chat"),
+        pytest.param("http://h/v1/messages/", "http://h/v1", id="messages"),
+        pytest.param("http://h/v1", "http://h/v1", id="already-a-base"),
+    ],
+)
+def test_a_pasted_endpoint_gives_its_base(url: str, base: str) -> None:
+    assert urls.without_endpoint(url) == base
