@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -14,8 +14,10 @@ from wizard.effects.clock import Clock
 from wizard.effects.files import Files
 from wizard.effects.http import Http
 from wizard.effects.paths import StatePaths, state_paths
+from wizard.effects.processes import Processes
 from wizard.effects.profiles import ProfileStore
 from wizard.effects.secrets import SecretStore
+from wizard.effects.servers import ServerStore
 
 Platform = Literal["linux", "darwin", "windows"]
 
@@ -32,6 +34,7 @@ class World:
     files: Files
     http: Http
     clock: Clock
+    processes: Processes = field(default_factory=Processes)
 
     @cached_property
     def profiles(self) -> ProfileStore:
@@ -42,6 +45,11 @@ class World:
     def secrets(self) -> SecretStore:
         """Keys."""
         return SecretStore(self.files, self.paths.state / "secrets.json", self.env)
+
+    @cached_property
+    def servers(self) -> ServerStore:
+        """Servers that llm-setup started."""
+        return ServerStore(self.files, self.processes, self.paths.servers)
 
 
 def real_world() -> World:

@@ -1,0 +1,198 @@
+"""The servers that llm-setup started: a record, a log and two locks for each name.
+
+`NAME.json` is the record, `NAME.log` the log, `NAME.pid` what the process wrote about itself when it began.
+`NAME.lock` is held by a run of llm-setup while it changes that server; `NAME.life` is held by the server itself, by a
+descriptor that it inherits, so that the kernel says whether anything of it lives. Lock files stay; an unheld lock
+says nothing, and removing one that another run just opened would let both in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wizard.effects.files import Files
+from wizard.effects.processes import Processes
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, ProblemError
+from wizard.serving.record import ServerRecord, parse_record
+
+ROTATED_LOGS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What is left of a server's processes. alive: the server process itself; remains: others of its session."""
+
+    alive: bool
+    remains: tuple[int, ...] = ()
+
+
+class ServerStore:
+    """Reads, writes and locks the records in the servers folder."""
+
+    def __init__(self, files: Files, processes: Processes, folder: Path) -> None:
+        self._files = files
+        self._processes = processes
+        self.folder = folder
+
+    def _path(self, name: str, suffix: str) -> Path:
+        return self.folder / f"{name}.{suffix}"
+
+    def log_path(self, name: str) -> Path:
+        """Where a server's output goes."""
+        return self._path(name, "log")
+
+    def pid_path(self, name: str) -> Path:
+        """Where a server's process writes its own pid when it begins."""
+        return self._path(name, "pid")
+
+    def names(self) -> tuple[str, ...]:
+        """Names that have a record, sorted."""
+        try:
+            return tuple(sorted(path.stem for path in self.folder.glob("*.json")))
+        except OSError:
+            return ()
+
+    def load(self, name: str) -> ServerRecord | None:
+        """The record, or None. A record whose process was announced and not noted is completed from what the process
+        wrote itself. One that does not parse is a problem, and is left alone."""
+        raw = self._files.read_bytes(self._path(name, "json"))
+        if raw is None:
+            return None
+        try:
+            record = parse_record(json.loads(raw))
+        except ValueError as error:
+            raise ProblemError(
+                Problem(
+                    "state-file-broken",
+                    t("The record of server `{name}` does not parse; it was left as it is.", name=name),
+                    saw=(f"{self._path(name, 'json')}: {error}",),
+                    fix=Fix(
+                        t("Move it away. A server that still runs then has to be stopped by its pid."),
+                        (f"mv '{self._path(name, 'json')}' '{self._path(name, 'json')}.broken'",),
+                    ),
+                )
+            ) from error
+        return self._completed(record) if record.pid == 0 else record
+
+    def _completed(self, record: ServerRecord) -> ServerRecord:
+        """The run that started this server was killed before it noted the pid. The process notes it within
+        milliseconds; while it holds its life lock, what it noted is its own pid and no one else's."""
+        for _ in range(40):
+            if not self.life_held(record.name):
+                return record
+            noted = self._files.read_bytes(self.pid_path(record.name)) or b""
+            if noted.strip().isdigit():
+                pid = int(noted)
+                started = self._processes.identity(pid)
+                if started:
+                    found = replace(record, pid=pid, pid_started=started)
+                    self.save(found)
+                    return found
+            time.sleep(0.05)
+        return record
+
+    def save(self, record: ServerRecord) -> None:
+        """Write the record (private: it names paths and models)."""
+        text = json.dumps(record.as_json(), indent=2, ensure_ascii=False)
+        self._files.write_private(self._path(record.name, "json"), text.encode() + b"\n")
+
+    def remove(self, name: str) -> None:
+        """Forget a server; its log stays."""
+        self._files.remove(self._path(name, "json"))
+        self._files.remove(self.pid_path(name))
+
+    def life(self, record: ServerRecord) -> Life:
+        """What of the server lives. While a member of its session lives, its pid is given to nobody else; a process
+        with that pid and another beginning therefore means that nothing is left."""
+        if record.pid <= 0:
+            return Life(False)
+        if self._processes.alive(record.pid, record.pid_started):
+            others = tuple(pid for pid in self._processes.session_members(record.pid) if pid != record.pid)
+            return Life(True, others)
+        if self._processes.identity(record.pid) or not self._same_boot(record):
+            return Life(False)
+        return Life(False, self._processes.session_members(record.pid))
+
+    def _same_boot(self, record: ServerRecord) -> bool:
+        ours = self._processes.identity(os.getpid())
+        return ours.partition(":")[0] == record.pid_started.partition(":")[0]
+
+    @contextlib.contextmanager
+    def changing(self, name: str, *, wait_s: float = 15.0) -> Iterator[None]:
+        """Hold the right to start or stop the server of that name; a problem where another run has it too long."""
+        descriptor = self._open(name, "lock")
+        try:
+            until = time.monotonic() + wait_s
+            while not _try_lock(descriptor):
+                if time.monotonic() >= until:
+                    raise ProblemError(
+                        Problem(
+                            "server-busy",
+                            t("Another run of llm-setup is starting or stopping server `{name}`.", name=name),
+                            saw=(str(self._path(name, "lock")),),
+                            fix=Fix(t("Wait for it, or use another name with `--name`."), ("llm-setup status",)),
+                        )
+                    )
+                time.sleep(0.05)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def life_lock(self, name: str) -> Iterator[int]:
+        """A locked descriptor for the server to inherit; our own copy is closed on leaving. Held for the caller to
+        launch under `changing`, after it saw that nothing lives. Raises OSError where it is held after all."""
+        descriptor = self._open(name, "life")
+        try:
+            # A run that only asks holds it for an instant.
+            for _ in range(20):
+                if _try_lock(descriptor):
+                    break
+                time.sleep(0.05)
+            else:
+                raise OSError(errno.EBUSY, "something of the server still lives", str(self._path(name, "life")))
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def life_held(self, name: str) -> bool:
+        """Whether any process holds the server's life lock."""
+        if not self._path(name, "life").exists():
+            return False
+        descriptor = self._open(name, "life")
+        try:
+            return not _try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rotate_log(self, name: str) -> Path:
+        """Move the log of the run before aside (`.1` newest, at most three kept) and return the path of the new."""
+        log = self.log_path(name)
+        if log.exists() and log.stat().st_size > 0:
+            for number in range(ROTATED_LOGS, 0, -1):
+                older = log.with_name(f"{log.name}.{number - 1}") if number > 1 else log
+                if older.exists():
+                    older.replace(log.with_name(f"{log.name}.{number}"))
+        return log
+
+    def _open(self, name: str, suffix: str) -> int:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return os.open(self._path(name, suffix), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _try_lock(descriptor: int) -> bool:
+    import fcntl  # not on Windows, where no server is started
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
