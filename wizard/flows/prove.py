@@ -14,9 +14,9 @@ from wizard.endpoint.replies import Judged
 from wizard.i18n import t
 from wizard.ui.screen import Mark, Screen
 
-StepStatus = Literal["ok", "warning", "error", "skipped"]
+StepStatus = Literal["ok", "warning", "error"]
 
-_MARK: dict[StepStatus, Mark] = {"ok": "ok", "warning": "warning", "error": "failed", "skipped": "skipped"}
+_MARK: dict[StepStatus, Mark] = {"ok": "ok", "warning": "warning", "error": "failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ class Proof:
         return tuple(step for step in self.steps if step.status == "error")
 
 
-def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint) -> Proof:
+def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint, *, ours: bool) -> Proof:
     """Send every request, show every verdict. Nothing is retried: what fails here fails for a client, too.
 
-    Protocols that only some clients need (`responses`, `messages`, `count_tokens`, tools) fail as warnings for an
-    endpoint that is not ours, and as errors for a vLLM that we started.
+    Protocols that only some clients need (`responses`, `messages`, tools) are errors for a server that we started
+    (ours), and warnings elsewhere: the endpoint may do without, and clients that need them are left out.
     """
     steps: list[ProofStep] = []
     speaks: set[Capability] = set()
     models: dict[str, int | None] = {}
-    for step, capability, value in _steps(world, endpoint):
+    for step, capability, value in _steps(world, endpoint, ours=ours):
         steps.append(step)
         screen.step(_MARK[step.status], step.title, step.detail, step.seconds)
-        if capability and step.status in ("ok", "warning"):
+        if capability:
             speaks.add(capability)
         if step.id == "models" and isinstance(value, dict):
             models = value
@@ -81,9 +81,7 @@ def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint) -> Proof:
 _Step = tuple[ProofStep, Capability | None, Any]
 
 
-def _steps(world: World, endpoint: Endpoint) -> Iterator[_Step]:
-    ours = endpoint.kind == "vllm"
-
+def _steps(world: World, endpoint: Endpoint, *, ours: bool) -> Iterator[_Step]:
     def ask(request: HttpRequest) -> tuple[HttpReply | HttpFailure, float]:
         reply = world.http.send(request)
         return reply, reply.elapsed_s
@@ -91,7 +89,7 @@ def _steps(world: World, endpoint: Endpoint) -> Iterator[_Step]:
     def verdict(
         id_: str, title: str, judged: Judged, seconds: float, capability: Capability | None, *, needed: bool
     ) -> _Step:
-        status: StepStatus = "ok" if judged.ok else "error" if needed else "skipped"
+        status: StepStatus = "ok" if judged.ok else "error" if needed else "warning"
         return ProofStep(id_, title, status, judged.detail, seconds), capability if judged.ok else None, judged.value
 
     reply, seconds = ask(requests.models_request(endpoint))
@@ -173,4 +171,4 @@ def _tools(world: World, endpoint: Endpoint, *, needed: bool) -> _Step:
     if judged.ok:
         status: StepStatus = "warning" if note else "ok"
         return ProofStep("tools", title, status, note or judged.detail, seconds), "tools", judged.value
-    return ProofStep("tools", title, "error" if needed else "skipped", judged.detail, seconds), None, None
+    return ProofStep("tools", title, "error" if needed else "warning", judged.detail, seconds), None, None
