@@ -34,7 +34,7 @@ def tidy(url: str) -> str:
 
 def pasted_endpoint(url: str) -> str | None:
     """The suffix such as `/chat/completions` when a full endpoint was given in place of a base URL, else None."""
-    path = urlsplit(url).path.rstrip("/")
+    path = urlsplit(tidy(url)).path
     return next((suffix for suffix in _ENDPOINT_SUFFIXES if path.endswith(suffix)), None)
 
 
