@@ -1,7 +1,7 @@
 """Runs the checks and ranks what they found: root causes first, consequences folded under them.
 
-A check is a function of what was seen: `None` is fine, `Unseen(reason)` is skipped, a finding is a `Problem`. Checks live
-in the modules of `wizard.doctor.checks`, each with a `CHECKS` tuple; a new module needs no list to be added to.
+A check is a function of what was seen: `None` is fine, `Unseen(reason)` is skipped, a finding is a `Problem`. Checks
+live in the modules of `wizard.doctor.checks`, each with a `CHECKS` tuple; a new module needs no list to be added to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Scope = Literal["once", "target"]
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """The check could not look. `unknown`: it should have been able to (a probe got no answer); else it does not apply."""
+    """The check could not look. `unknown`: a probe that it needs got no answer; else the check does not apply."""
 
     reason: str
     unknown: bool = False

@@ -130,7 +130,7 @@ class AddressResult:
 
 @dataclass(frozen=True, slots=True)
 class TlsResult:
-    """A handshake with both trust stores: the system's, and the bundle that Python and Node carry (certifi's).
+    """A handshake with both trust stores: the system's, and the bundle that a CA variable names or Python carries.
 
     None: not tried. error: of the first that failed. accepted_unverified: the handshake succeeds with verification off.
     plain_http: the port speaks HTTP without TLS. issuer: of the certificate shown.
