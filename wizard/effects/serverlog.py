@@ -1,0 +1,111 @@
+"""Reading a server's log: only what is new, or only its ends, whatever its size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_CHUNK = 256 * 1024
+_LONGEST_LINE = 64 * 1024
+HEAD_BYTES = 1 * 2**20
+TAIL_BYTES = 8 * 2**20
+
+
+class LogReader:
+    """Gives the lines that were added since the last call. A line without end is cut at 64 KiB; a file that shrank
+    is read from its beginning. A missing file has no lines yet."""
+
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+        self._path = path
+        self._offset = 0
+        self._pending = b""
+        if from_end and path.exists():
+            self._offset = path.stat().st_size
+
+    @property
+    def offset(self) -> int:
+        """Bytes read so far; grows when anything was written."""
+        return self._offset
+
+    def new_lines(self) -> list[str]:
+        """Complete lines since the last call, at most about 16 MiB of them."""
+        try:
+            with self._path.open("rb") as log:
+                size = os.fstat(log.fileno()).st_size
+                if size < self._offset:
+                    self._offset, self._pending = 0, b""
+                log.seek(self._offset)
+                raw = log.read(min(size - self._offset, 16 * 2**20))
+        except FileNotFoundError:
+            return []
+        self._offset += len(raw)
+        # A progress bar is one line that is written again and again: each state counts as a line here.
+        *whole, self._pending = (self._pending + raw).replace(b"\r", b"\n").split(b"\n")
+        if len(self._pending) > _LONGEST_LINE:
+            whole.append(self._pending)
+            self._pending = b""
+        return [_text(line) for line in whole if line]
+
+    def rest(self) -> list[str]:
+        """As new_lines, with a last line that has no end yet; for when the writer is gone."""
+        lines = self.new_lines()
+        if self._pending:
+            lines.append(_text(self._pending))
+            self._pending = b""
+        return lines
+
+
+def ends_of_log(path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> Iterator[str]:
+    """The lines of a log's beginning and end, in order; all of it where it is small. Bounded in memory and time:
+    a death's root cause stands in the last lines, its configuration in the first. Raises OSError."""
+    with path.open("rb") as log:
+        size = os.fstat(log.fileno()).st_size
+        if size <= head_bytes + tail_bytes:
+            yield from _span(log.fileno(), 0, size, whole_first=True)
+            return
+        yield from _span(log.fileno(), 0, head_bytes, whole_first=True)
+        yield from _span(log.fileno(), size - tail_bytes, size, whole_first=False)
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines, read backwards from the end within TAIL_BYTES. Raises OSError."""
+    if count <= 0:
+        return []
+    with path.open("rb") as log:
+        size = os.fstat(log.fileno()).st_size
+        begin, found = size, b""
+        while begin > 0 and found.count(b"\n") <= count and size - begin < TAIL_BYTES:
+            step = min(_CHUNK, begin)
+            begin -= step
+            found = os.pread(log.fileno(), step, begin) + found
+    lines = found.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [_text(line) for line in lines[-count:]]
+
+
+def _span(descriptor: int, begin: int, end: int, *, whole_first: bool) -> Iterator[str]:
+    at, pending, skip_first = begin, b"", not whole_first
+    while at < end:
+        chunk = os.pread(descriptor, min(_CHUNK, end - at), at)
+        if not chunk:
+            break
+        at += len(chunk)
+        *whole, pending = (pending + chunk).split(b"\n")
+        for line in whole:
+            if skip_first:
+                skip_first = False
+                continue
+            yield _text(line)
+        if len(pending) > _LONGEST_LINE:
+            yield _text(pending)
+            pending = b""
+    if pending:
+        yield _text(pending)
+
+
+def _text(line: bytes) -> str:
+    if len(line) > _LONGEST_LINE:
+        line = line[: _LONGEST_LINE // 2] + line[-_LONGEST_LINE // 2 :]
+    return line.decode("utf-8", "replace")

@@ -1,0 +1,104 @@
+"""How a server is started: its command, its environment, and whether a running one is already what is wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from wizard.serving.record import ServerRecord
+from wizard.serving.runtime import Runtime
+
+DEFAULT_PORT = 8000
+PORTS_TRIED = 100
+
+# They belong to the interpreter or the shell that runs the wizard, and would lead the server's Python astray.
+_NOT_PASSED_ON = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "__PYVENV_LAUNCHER__", "LLM_SETUP_API_KEY")
+
+
+def plan_command(
+    runtime: Runtime, model: str, arguments: Sequence[str], *, host: str, port: int, served_name: str
+) -> tuple[str, ...]:
+    """The whole argv. Host, port and served name are put in unless `arguments` hold them; the key never is."""
+    command = [*runtime.serve_command, model]
+    if flag_value(arguments, "--served-model-name") is None:
+        command += ["--served-model-name", served_name]
+    return (*command, "--host", host, "--port", str(port), *without_flags(arguments, ("--host", "--port", "--api-key")))
+
+
+def flag_value(arguments: Sequence[str], flag: str) -> str | None:
+    """The (last) value of a flag given as `--flag value` or `--flag=value`, with `-` or `_` between words."""
+    wanted = _spelled(flag)
+    value: str | None = None
+    for at, word in enumerate(arguments):
+        name, equals, after = word.partition("=")
+        if not word.startswith("--") or _spelled(name) != wanted:
+            continue
+        if equals:
+            value = after
+        elif at + 1 < len(arguments):
+            value = arguments[at + 1]
+    return value
+
+
+def without_flags(arguments: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
+    """The arguments without these flags and their values."""
+    unwanted = {_spelled(flag) for flag in flags}
+    kept: list[str] = []
+    skip_value = False
+    for word in arguments:
+        if skip_value:
+            skip_value = False
+            if not word.startswith("--"):
+                continue
+        name, equals, _ = word.partition("=")
+        if word.startswith("--") and _spelled(name) in unwanted:
+            skip_value = not equals
+            continue
+        kept.append(word)
+    return tuple(kept)
+
+
+def _spelled(flag: str) -> str:
+    return flag.replace("_", "-")
+
+
+def plan_environment(
+    surroundings: Mapping[str, str], runtime: Runtime, added: Mapping[str, str], *, local_model: bool
+) -> dict[str, str]:
+    """The server's environment, but for its key: the user's own, what keeps vLLM quiet and in its place, `added` last.
+
+    A model folder needs no hub: the offline switches spare it the attempt, which takes minutes where a firewall
+    swallows packets. The runtime's own programs (ninja for kernels that are compiled late) come first on PATH.
+    """
+    env = {name: value for name, value in surroundings.items() if name not in _NOT_PASSED_ON}
+    env["PATH"] = os.pathsep.join(word for word in (str(PurePath(runtime.python).parent), env.get("PATH", "")) if word)
+    if runtime.folder:
+        env["VIRTUAL_ENV"] = runtime.folder
+    # `python -m vllm...` in a folder that holds a `vllm` (a clone of its repository) must not take that one.
+    env["PYTHONSAFEPATH"] = "1"
+    env["PYTHONUNBUFFERED"] = "1"
+    env["VLLM_NO_USAGE_STATS"] = "1"
+    env["DO_NOT_TRACK"] = "1"
+    env["VLLM_LOGGING_COLOR"] = "0"
+    if local_model:
+        env.setdefault("HF_HUB_OFFLINE", "1")
+        env.setdefault("TRANSFORMERS_OFFLINE", "1")
+    if runtime.build == "cpu":
+        # Unset, the CPU build takes nearly all memory for its KV cache, and a wizard's first start takes the machine.
+        env.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    env.update(added)
+    return env
+
+
+def told_apart(record: ServerRecord, model: str, arguments: Sequence[str], host: str, port: int | None) -> str:
+    """Why a running server is not the one that is wanted; empty when it is. `port` None: any will do."""
+    if record.model != model:
+        return record.model
+    if record.host != host:
+        return f"--host {record.host}"
+    if port is not None and record.port != port:
+        return f"--port {record.port}"
+    if record.arguments != tuple(arguments):
+        return " ".join(record.arguments)
+    return ""
