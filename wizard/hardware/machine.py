@@ -24,7 +24,9 @@ class GpuProcess:
 class Gpu:
     """One GPU. Memory in GiB (2**30 bytes) as the driver reports it, not the nameplate.
 
-    compute_capability: "8.9" for NVIDIA, None elsewhere. mig: name of the MIG slice, where this is one.
+    compute_capability: "8.9" for NVIDIA, None elsewhere; architecture: "gfx942" for AMD. mig: name of the MIG slice,
+    where this is one. unified_memory: its memory is the machine's RAM. numa_node: the CPU node it hangs on.
+    hidden_by: the environment variable (such as CUDA_VISIBLE_DEVICES) that keeps programs from using it.
     """
 
     index: int
@@ -40,11 +42,37 @@ class Gpu:
     display_attached: bool | None = None
     processes: tuple[GpuProcess, ...] = ()
     unknown: tuple[str, ...] = ()
+    architecture: str | None = None
+    unified_memory: bool = False
+    numa_node: int | None = None
+    hidden_by: str | None = None
+
+    @property
+    def memory_used_gib(self) -> float | None:
+        """Total less free: what processes hold, or None where either is not known."""
+        if self.memory_total_gib is None or self.memory_free_gib is None:
+            return None
+        return max(0.0, self.memory_total_gib - self.memory_free_gib)
+
+
+LinkKind = Literal["nvlink", "xgmi", "same-board", "pcie-switch", "pcie-switches", "host-bridge", "numa-node", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLink:
+    """How two GPUs (by index, first < second) reach each other; the words from fastest to slowest as in LinkKind."""
+
+    first: int
+    second: int
+    kind: LinkKind
 
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """The processor. features: such as avx2, avx512f, avx512_bf16, amx_bf16 (lower case, as Linux names them)."""
+    """The processor. features: such as avx2, avx512f, avx512_bf16, amx_bf16 (lower case, as Linux names them).
+
+    logical_cores: those this process may use. quota_cores: CPU time that a container's limit allows, in cores.
+    """
 
     name: str | None
     architecture: str
@@ -52,6 +80,19 @@ class Cpu:
     physical_cores: int | None = None
     numa_nodes: int | None = None
     features: tuple[str, ...] = ()
+    quota_cores: float | None = None
+
+
+DriverError = Literal[
+    "driver-missing",
+    "driver-not-loaded",
+    "driver-library-missing",
+    "driver-library-mismatch",
+    "driver-no-permission",
+    "driver-hung",
+    "driver-crashed",
+    "driver-error",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +102,7 @@ class Machine:
     container: docker, podman, kubernetes, lxc or None. memory limits of a container are already applied to ram_*.
     driver_cuda: the newest CUDA that the NVIDIA driver can run ("12.8"). disk_free_gib: where our data folder is.
     described: True for a machine that flags described (`--gpu`), which is not here.
+    driver_error: why the NVIDIA driver did not answer; driver_error_text: its own word.
     """
 
     platform: Literal["linux", "darwin", "windows"]
@@ -78,3 +120,11 @@ class Machine:
     disk_free_gib: float | None = None
     described: bool = False
     unknown: tuple[str, ...] = field(default=())
+    links: tuple[GpuLink, ...] = ()
+    driver_error: DriverError | None = None
+    driver_error_text: str = ""
+
+    @property
+    def usable_gpus(self) -> tuple[Gpu, ...]:
+        """GPUs that a program started here would see."""
+        return tuple(gpu for gpu in self.gpus if gpu.hidden_by is None)
