@@ -28,31 +28,41 @@ END = "<|im_end|>"
 PIECE_CHARACTERS = 5
 
 ANSWER = "Ready."
-# Said when a tool's real output (it holds this word) came back.
+# Said once the output of the tool came back; the file that the call looks for has this word in its name and inside.
 PROOF_WORD = "periwinkle"
-PROVED = "Tool answered!"
-# A prompt with this word asks for a tool call, by the first of these tools that the client offers.
+PROVED = "The tool answered."
+# A question with this word gets a tool call, of the first of these tools that the client offers. They are the tools
+# that coding clients offer for a look at the folder, each with the arguments that its schema asks for.
 CALL_WORD = "inspect"
-TOOL_CALLS: dict[str, dict[str, Any]] = {"exec_command": {"cmd": "cat note.txt"}, "Bash": {"command": "cat note.txt"}}
+TOOL_CALLS: dict[str, dict[str, Any]] = {
+    "exec_command": {"cmd": "cat periwinkle.txt"},  # Codex
+    "Bash": {"command": "cat periwinkle.txt"},  # Claude Code, Continue
+    "bash": {"command": "cat periwinkle.txt"},  # opencode, Kilo, pi
+    "run_commands": {"commands": ["cat periwinkle.txt"]},  # Cline
+    "glob": {"pattern": "*.txt"},  # Qwen Code
+}
 
 TEMPLATE = """\
-{%- set said = namespace(start='', last_user='') -%}
+{%- set seen = namespace(tool=false, proof=false, question='') -%}
 {%- if tools %}{{ '<|im_start|>system\\n# Tools\\n<tools>\\n' }}
 {%- for tool in tools %}{{ tool | tojson }}{{ '\\n' }}{% endfor %}{{ '</tools><|im_end|>\\n' }}{% endif %}
 {%- for message in messages %}
-{{- '<|im_start|>' + message.role + '\\n' + (message.content or '') }}
+{%- set content = message.content or '' %}
+{{- '<|im_start|>' + message.role + '\\n' + content }}
 {%- for call in message.tool_calls or [] %}
 {{- '\\n<tool_call>\\n' }}{{ call.function | tojson }}{{ '\\n</tool_call>' }}{% endfor %}
 {{- '<|im_end|>\\n' }}
-{%- if message.role == 'user' %}{% set said.last_user = message.content or '' %}{% endif %}
+{%- if message.role == 'user' %}{% set seen.question = seen.question + content %}{% endif %}
+{%- if message.role == 'tool' %}{% set seen.tool = true %}{% endif %}
+{%- if message.role == 'tool' and @PROOF_WORD@ in content %}{% set seen.proof = true %}{% endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}
-{%- set last = messages[-1] %}
-{%- set said.start = @ANSWER@ %}
-{%- if last.role == 'tool' and @PROOF_WORD@ in (last.content or '') %}{% set said.start = @PROVED@ %}
-{%- elif last.role != 'tool' and @CALL_WORD@ in said.last_user %}
-{%- for tool in tools or [] %}{% set said.start = @TOOL_CALLS@.get(tool.function.name, said.start) %}{% endfor %}
-{%- endif %}{{ said.start }}{% endif %}"""
+{%- set say = namespace(start=@ANSWER@) %}
+{%- if seen.proof %}{% set say.start = @PROVED@ %}
+{%- elif not seen.tool and @CALL_WORD@ in seen.question %}
+{%- set offered = (tools or []) | map(attribute='function.name') | list %}
+{%- for name, start in @TOOL_CALLS@ | reverse %}{% if name in offered %}{% set say.start = start %}{% endif %}{% endfor %}
+{%- endif %}{{ say.start }}{% endif %}"""
 
 
 def read_gguf_metadata(file: BinaryIO) -> dict[str, Any]:
@@ -89,14 +99,23 @@ class Script:
 
 
 def pieces(text: str, used: set[str]) -> list[str]:
-    """The text cut into pieces that are not in `used`, in GPT-2's byte alphabet (blank and newline moved); adds them."""
+    """The text cut into pieces that are neither in `used` nor twice here; in GPT-2's byte alphabet (blank, newline)."""
     moved = text.replace(" ", "Ġ").replace("\n", "Ċ")
-    found: list[str] = []
-    while moved:
-        length = next(n for n in range(PIECE_CHARACTERS, len(moved) + PIECE_CHARACTERS) if moved[:n] not in used)
-        found.append(moved[:length])
-        used.add(moved[:length])
-        moved = moved[length:]
+
+    def cut(at: int, taken: list[str]) -> list[str] | None:
+        if at == len(moved):
+            return taken
+        for end in range(min(at + PIECE_CHARACTERS, len(moved)), min(at + 3 * PIECE_CHARACTERS, len(moved)) + 1):
+            piece = moved[at:end]
+            found = None if piece in used or piece in taken else cut(end, [*taken, piece])
+            if found:
+                return found
+        return None
+
+    found = cut(0, [])
+    if not found:
+        raise ValueError(f"no way to cut: {text}")
+    used.update(found)
     return found
 
 
@@ -156,7 +175,7 @@ def write_tokenizer(gguf: Path, folder: Path) -> Script:
 
 def template(start_of: dict[str, str]) -> str:
     """The chat template with the start tokens filled in."""
-    calls = dict(zip(TOOL_CALLS, list(start_of.values())[2:], strict=True))
+    calls = list(zip(TOOL_CALLS, list(start_of.values())[2:], strict=True))
     values = {
         "ANSWER": start_of[ANSWER],
         "PROVED": start_of[PROVED],
