@@ -1,6 +1,6 @@
 """GPUs as rows: reported memory, bandwidth, compute capability, and what follows from them.
 
-The rows are catalog/gpus.toml. A name is looked up as drivers print it ("NVIDIA GeForce RTX 4090") or as people write
+The rows are gpus.toml. A name is looked up as drivers print it ("NVIDIA GeForce RTX 4090") or as people write
 it ("4090", "H100-80GB"). A name that fits no row, or several, gives None; `nearest` then names what may be meant.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Literal
+
+from wizard.catalog.index import read_index
 
 Vendor = Literal["nvidia", "amd", "intel"]
 Feature = Literal["bf16", "fp8", "fp4", "flash-attention-2"]
@@ -84,7 +84,7 @@ class GpuEntry:
 @cache
 def all_gpus() -> tuple[GpuEntry, ...]:
     """Every row of the catalogue, in its order."""
-    table = tomllib.loads(resources.files(__package__).joinpath("gpus.toml").read_text("utf-8"))
+    table = read_index("gpus")
     share: dict[str, float] = table["reported_share"]
     return tuple(_entry(row, share) for row in table["gpu"])
 
