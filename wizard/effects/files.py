@@ -6,9 +6,32 @@ import contextlib
 import os
 import stat
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 PRIVATE_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """New content beside its target, complete on disk and not yet visible."""
+
+    temporary: Path
+    target: Path
+
+    def commit(self) -> None:
+        """Make it the file, at once; on failure the old file stays and the new content is removed."""
+        try:
+            self.temporary.replace(self.target)
+        except BaseException:
+            self.discard()
+            raise
+        _sync_folder(self.target.parent)
+
+    def discard(self) -> None:
+        """Give the new content up."""
+        with contextlib.suppress(OSError):
+            self.temporary.unlink()
 
 
 class Files:
@@ -28,6 +51,13 @@ class Files:
         owner, unless `mode` is given; a new file gets `mode` or what the umask leaves. Missing folders are made.
         Raises OSError, with the old file untouched.
         """
+        self.stage(path, content, mode=mode).commit()
+
+    def stage(self, path: Path, content: bytes, *, mode: int | None = None) -> Staged:
+        """The first half of write_bytes: everything that can fail for want of space or rights, with nothing visible.
+
+        Several files change together when all are staged before the first is committed.
+        """
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -37,26 +67,25 @@ class Files:
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise OSError(f"{target} is not a regular file")
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".llm-setup", dir=target.parent)
+        staged = Staged(Path(name), target)
         try:
             with os.fdopen(descriptor, "wb") as out:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
             if mode is not None:
-                Path(name).chmod(mode)
+                staged.temporary.chmod(mode)
             elif before is not None:
-                Path(name).chmod(stat.S_IMODE(before.st_mode))
+                staged.temporary.chmod(stat.S_IMODE(before.st_mode))
             else:
-                Path(name).chmod(0o666 & ~_umask())
+                staged.temporary.chmod(0o666 & ~_umask())
             if before is not None and hasattr(os, "chown"):
                 with contextlib.suppress(PermissionError):
                     os.chown(name, before.st_uid, before.st_gid)
-            Path(name).replace(target)
         except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
+            staged.discard()
             raise
-        _sync_folder(target.parent)
+        return staged
 
     def write_private(self, path: Path, content: bytes) -> None:
         """As write_bytes, readable by the user alone."""

@@ -1,0 +1,190 @@
+"""`llm-setup clients`: list, show, diff, apply, restore, verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from wizard.cli.app import App, command_options
+from wizard.problems import ExitCode
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def endpoint_options(function: F) -> F:
+    """`--base-url`, `--model` and what goes with them; collected into `EndpointOptions` by `options_of`."""
+    decorated: Any = function
+    for option in (
+        click.option("--offline", is_flag=True, help="Ask the server nothing (its context is not known then)."),
+        click.option("--context", type=click.IntRange(min=1), metavar="TOKENS", help="The server's context length."),
+        click.option("--profile", default="", metavar="NAME", help="A named endpoint instead of a URL."),
+        click.option(
+            "--api-key-file",
+            default="",
+            metavar="FILE",
+            help="File with the key; else LLM_SETUP_API_KEY, else the profile.",
+        ),
+        click.option("--model", default="", metavar="ID", help="Model ID as the server lists it."),
+        click.option("--base-url", default="", metavar="URL", help="With or without /v1."),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def options_of(values: dict[str, Any]) -> Any:
+    """`EndpointOptions` out of a command's options, which are taken from `values`."""
+    from wizard.flows.endpoints import EndpointOptions
+
+    return EndpointOptions(
+        base_url=values.pop("base_url"),
+        model=values.pop("model"),
+        api_key_file=values.pop("api_key_file"),
+        profile=values.pop("profile"),
+        context_tokens=values.pop("context"),
+        offline=values.pop("offline"),
+    )
+
+
+def confirm_of(app: App) -> Callable[[str], bool] | None:
+    """A question on the terminal, or None where nobody can be asked."""
+    return (lambda text: click.confirm(text, default=True)) if app.may_ask else None
+
+
+def _names(names: tuple[str, ...], every: bool, known: list[str], what: str) -> list[str]:
+    from wizard.problems import usage_error
+
+    if every and names:
+        raise usage_error("wrong-usage", "Give client names or `--all`, not both.")
+    if not every and not names:
+        raise usage_error(
+            "client-missing",
+            f"Name the clients, or give `--all`: {', '.join(known)}.",
+            "Example:",
+            f"llm-setup clients {what} codex",
+        )
+    return known if every else list(names)
+
+
+@click.group(
+    epilog="Example: llm-setup clients apply codex claude-code --base-url http://127.0.0.1:8000/v1 --model qwen"
+)
+def command() -> None:
+    """List, show, diff, apply, restore and verify client files."""
+
+
+@command.command("list", epilog="Example: llm-setup clients list")
+@command_options()
+def list_command(app: App) -> int:
+    """Every client: installed or not, applied or not, what it needs."""
+    from wizard.flows.clients import list_clients
+
+    rows = list_clients(app.world)
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "clients": [row.as_json() for row in rows]})
+        return ExitCode.FINE
+    for row in rows:
+        app.screen.step("ok" if row.applied else "info" if row.installed else "skipped", row.line())
+    return ExitCode.FINE
+
+
+@command.command("show", epilog="Example: llm-setup clients show codex")
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every client that has files.")
+@command_options()
+def show_command(app: App, names: tuple[str, ...], every: bool) -> int:
+    """What each client would use now: URL, model, key (masked), and from where."""
+    from wizard.flows.clients import show_clients
+
+    document = show_clients(app.world, app.screen, names)
+    if app.screen.as_json:
+        app.screen.document(document)
+    return ExitCode.FINE
+
+
+@command.command("diff", epilog="Example: llm-setup clients diff --all")
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every applied client.")
+@endpoint_options
+@command_options()
+def diff_command(app: App, names: tuple[str, ...], every: bool, **values: Any) -> int:
+    """What changed since llm-setup wrote; with an endpoint, what applying would change."""
+    from wizard.flows.clients import diff_clients
+    from wizard.flows.endpoints import resolve_endpoint
+
+    options = options_of(values)
+    endpoint = resolve_endpoint(app.world, app.screen, options) if options.base_url or options.profile else None
+    rows = diff_clients(app.world, endpoint, list(names))
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "files": rows})
+    for row in rows:
+        app.screen.step("ok" if row["state"] == "same" else "warning", f"{row['path']}: {row['state']}")
+        if row["diff"]:
+            app.screen.line(row["diff"])
+    return ExitCode.PROBLEM if any(row["state"] != "same" for row in rows) else ExitCode.FINE
+
+
+@command.command(
+    "apply", epilog="Example: llm-setup clients apply codex --base-url http://127.0.0.1:8000/v1 --model qwen --yes"
+)
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every client.")
+@click.option("--installed", is_flag=True, help="Every client that is installed here.")
+@click.option("--scope", type=click.Choice(["user", "project"]), default="user", help="Home folder or this project.")
+@endpoint_options
+@command_options(yes=True, dry_run=True)
+def apply_command(app: App, names: tuple[str, ...], every: bool, installed: bool, scope: Any, **values: Any) -> int:
+    """Write an endpoint into client files: all of them or none."""
+    from wizard.flows.clients import apply_clients, installed_clients, load_clients
+    from wizard.flows.endpoints import resolve_endpoint
+
+    clients = load_clients(app.world)
+    if installed:
+        chosen = [spec.name for spec in installed_clients(app.world) if spec.has_scope(scope)]
+    else:
+        chosen = _names(names, every, [name for name, c in clients.items() if c.spec.has_scope(scope)], "apply")
+    endpoint = resolve_endpoint(app.world, app.screen, options_of(values))
+    results = apply_clients(
+        app.world,
+        app.screen,
+        endpoint,
+        chosen,
+        scope=scope,
+        yes=app.yes,
+        dry_run=app.dry_run,
+        confirm=confirm_of(app),
+    )
+    if app.screen.as_json:
+        app.screen.document(
+            {
+                "status": "warning" if any(result.problems for result in results) else "ok",
+                "scope": scope,
+                "endpoint": {
+                    "base_url": endpoint.openai_base_url,
+                    "anthropic_base_url": endpoint.anthropic_base_url,
+                    "model": endpoint.model,
+                    "key": endpoint.key_hint,
+                    "context_tokens": endpoint.max_model_len,
+                },
+                "clients": [result.as_json() for result in results],
+            }
+        )
+    return ExitCode.FINE
+
+
+@command.command("restore", epilog="Example: llm-setup clients restore --all --yes")
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Everything that llm-setup ever changed.")
+@command_options(yes=True, dry_run=True)
+def restore_command(app: App, names: tuple[str, ...], every: bool) -> int:
+    """Give back the exact bytes from before; say what changed since."""
+    from wizard.flows.clients import load_clients, restore_clients
+
+    chosen = _names(names, every, list(load_clients(app.world)), "restore")
+    results = restore_clients(
+        app.world, app.screen, chosen, every=every, yes=app.yes, dry_run=app.dry_run, confirm=confirm_of(app)
+    )
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "files": [result.as_json() for result in results]})
+    return ExitCode.FINE

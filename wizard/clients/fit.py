@@ -1,0 +1,78 @@
+"""Whether an endpoint is enough for a client: protocol, tools, room. Warnings before anything is written."""
+
+from __future__ import annotations
+
+from wizard.clients.spec import ClientSpec
+from wizard.endpoint.model import Endpoint
+from wizard.i18n import t
+from wizard.problems import Fix, Problem
+
+_PROTOCOL_CODE = {
+    "responses": "endpoint-unsupported-responses",
+    "messages": "endpoint-unsupported-messages",
+    "tools": "tool-choice-not-enabled",
+}
+
+
+def judge_fit(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
+    """What will keep this client from working with this endpoint, as far as it is known."""
+    return (*_judge_room(spec, endpoint), *_judge_protocols(spec, endpoint))
+
+
+def _judge_room(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
+    room = endpoint.max_model_len
+    if room is None or room >= spec.minimum_context_tokens:
+        return ()
+    first = spec.first_request_tokens
+    if room <= first:
+        what = t(
+            "{title} cannot start on this server: its first request is about {first} tokens, the context holds {room}.",
+            title=spec.title,
+            first=first,
+            room=room,
+        )
+    else:
+        what = t(
+            "{title} has little room on this server: the context holds {room} tokens, {minimum} is the least.",
+            title=spec.title,
+            room=room,
+            minimum=spec.minimum_context_tokens,
+        )
+    return (
+        Problem(
+            "context-too-small-for-client",
+            what,
+            t("System prompt and tool descriptions of the client take their room before the first word of yours."),
+            (f"max_model_len {room}",),
+            Fix(
+                t("Serve with a larger context, or take a client that needs less (aider, Continue, pi)."),
+                (f"llm-setup plan {endpoint.model} --for {spec.name}",),
+            ),
+            "warning",
+        ),
+    )
+
+
+def _judge_protocols(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
+    if not endpoint.speaks:
+        return ()
+    problems: list[Problem] = []
+    for need in spec.needs:
+        if need in endpoint.speaks:
+            continue
+        fix = Fix(
+            t("Put a LiteLLM proxy in between, which translates; its configuration is written by the command."),
+            ("llm-setup clients apply litellm",),
+        )
+        if need == "tools":
+            fix = Fix(t("Start vLLM with `--enable-auto-tool-choice` and the `--tool-call-parser` of the model."))
+        problems.append(
+            Problem(
+                _PROTOCOL_CODE.get(need, f"endpoint-unsupported-{need.replace('_', '-')}"),
+                t("{title} needs `{need}`, which this endpoint does not have.", title=spec.title, need=need),
+                t("A request of that kind was refused when the endpoint was asked."),
+                fix=fix,
+                severity="warning",
+            )
+        )
+    return tuple(problems)

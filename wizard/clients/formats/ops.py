@@ -1,0 +1,156 @@
+"""What to change in a document, apart from how its format is written.
+
+A path is a tuple of keys (and, inside lists, indexes). Plans are made on parsed values; each format's engine carries
+them out on the text, and the result is parsed again and compared with `overlay`, so that no engine is trusted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str | int, ...]
+_ABSENT: Any = object()
+
+
+class Conflict(Exception):
+    """Something else stands where our value has to go: `where` is its dotted path."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Set the value at a path; all of the path but its last step exists. An index equal to the length appends."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Remove the key at a path."""
+
+    path: Path
+
+
+Op = Put | Drop
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """For people."""
+    return ".".join(str(step) for step in path)
+
+
+def pointer(text: str) -> tuple[str, ...]:
+    """A pointer of a client's spec as keys; the whole document is the empty text."""
+    return tuple(text.split(".")) if text else ()
+
+
+def plan_merge(
+    document: Any, fragment: Any, own: Sequence[str] = (), list_keys: Sequence[tuple[str, str]] = ()
+) -> tuple[Op, ...]:
+    """The changes that put every leaf of `fragment` into `document` and keep all else.
+
+    Below a pointer of `own`, what the fragment lacks is removed. A list named in `list_keys` is merged item by item,
+    identified by the given field; any other list is replaced. Raises Conflict.
+    """
+    owned = {pointer(item) for item in own}
+    lists = {pointer(where): field for where, field in list_keys}
+    return tuple(_merge(document, fragment, (), owned, lists, False))
+
+
+def _merge(
+    old: Any, new: Any, at: Path, owned: set[tuple[str, ...]], lists: dict[tuple[str, ...], str], ours: bool
+) -> Iterator[Op]:
+    ours = ours or at in owned
+    if isinstance(new, Mapping):
+        if not isinstance(old, Mapping):
+            raise Conflict(dotted(at))
+        if ours:
+            for key in old:
+                if key not in new:
+                    yield Drop((*at, key))
+        for key, value in new.items():
+            step = (*at, key)
+            if key not in old or (old[key] is None and isinstance(value, Mapping | list)):
+                yield Put(step, value)
+            elif _same(old[key], value):
+                continue
+            elif isinstance(value, Mapping) or (isinstance(value, list) and step in lists):
+                yield from _merge(old[key], value, step, owned, lists, ours)
+            elif isinstance(old[key], Mapping) and not ours:
+                raise Conflict(dotted(step))
+            else:
+                yield Put(step, value)
+        return
+    field = lists[at]  # type: ignore[index]
+    if not isinstance(old, list):
+        raise Conflict(dotted(at))
+    appended = 0
+    for item in new:
+        index = next(
+            (n for n, there in enumerate(old) if isinstance(there, Mapping) and there.get(field) == item[field]), None
+        )
+        if index is None:
+            yield Put((*at, len(old) + appended), item)
+            appended += 1
+        elif not _same(old[index], item):
+            yield from _merge(old[index], item, (*at, index), owned, lists, False)
+
+
+def plan_undo(current: Any, original: Any, written: Any) -> tuple[Op, ...]:
+    """The changes that take out of `current` what `written` put into `original`, where nobody changed it since."""
+    return tuple(_undo(current, original, written, ()))
+
+
+def _undo(current: Any, original: Any, written: Any, at: Path) -> Iterator[Op]:
+    if not (isinstance(current, Mapping) and isinstance(written, Mapping)):
+        return
+    before = original if isinstance(original, Mapping) else {}
+    for key, value in written.items():
+        if key not in current:
+            continue
+        was = before.get(key, _ABSENT)
+        if was is not _ABSENT and _same(was, value):
+            continue
+        step = (*at, key)
+        if _same(current[key], value):
+            yield Drop(step) if was is _ABSENT else Put(step, was)
+        elif isinstance(value, Mapping) and isinstance(current[key], Mapping):
+            yield from _undo(current[key], None if was is _ABSENT else was, value, step)
+
+
+def overlay(document: Any, ops: Sequence[Op]) -> Any:
+    """The value that carrying out the changes has to give."""
+    result = copy.deepcopy(document)
+    for op in ops:
+        target = result
+        for step in op.path[:-1]:
+            target = target[step]
+        last = op.path[-1]
+        if isinstance(op, Drop):
+            del target[last]
+        elif isinstance(target, list) and last == len(target):
+            target.append(copy.deepcopy(op.value))
+        else:
+            target[last] = copy.deepcopy(op.value)
+    return result
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality that tells True from 1 and 1 from 1.0, as files do."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (a != a and b != b)
+    return type(a) is type(b) and bool(a == b)
+
+
+same = _same

@@ -1,0 +1,223 @@
+"""YAML: edit only the spans that change.
+
+ruamel's composer says where nodes begin and end; the text is cut and joined there. Anchors, comments, quoting and
+layout of the rest stay as they are, byte for byte. Values of ours are written in block style with strings quoted
+wherever YAML 1.1 or 1.2 could read them as something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from wizard.clients.formats.ops import Conflict, Drop, Op, Path, dotted
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*")
+_RESERVED = re.compile(r"(?i)(y|n|yes|no|on|off|true|false|null|none|nan|inf)")
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of the only document; an empty one is an empty mapping. Raises ValueError."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    reader.allow_duplicate_keys = False
+    try:
+        documents = list(reader.load_all(text))
+    except (YAMLError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    if len(documents) > 1:
+        raise ValueError("several documents in one file")
+    return {} if not documents or documents[0] is None else documents[0]
+
+
+def _compose(text: str) -> Any:
+    from ruamel.yaml import YAML
+
+    return YAML(typ="rt", pure=True).compose(text)
+
+
+def render_scalar(value: Any) -> str:
+    """A scalar, or anything else in flow style (which is JSON)."""
+    if isinstance(value, str):
+        if _PLAIN.fullmatch(value) and not _RESERVED.fullmatch(value):
+            return value
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\x7f").replace("\u0085", "\\N")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _block(value: Any, indent: str) -> list[str]:
+    """Lines of a value in block style, each with its indentation; scalars give one line."""
+    if isinstance(value, dict) and value:
+        lines: list[str] = []
+        for key, item in value.items():
+            lines += _entry(f"{indent}{render_scalar(str(key))}:", item, indent)
+        return lines
+    if isinstance(value, list) and value:
+        lines = []
+        for item in value:
+            inner = _block(item, indent + "  ")
+            lines += [f"{indent}- {inner[0].lstrip()}", *inner[1:]]
+        return lines
+    return [indent + render_scalar(value)]
+
+
+def _entry(head: str, value: Any, indent: str) -> list[str]:
+    if isinstance(value, dict | list) and value:
+        return [head, *_block(value, indent + "  ")]
+    return [f"{head} {render_scalar(value)}"]
+
+
+def edit_yaml(text: str, ops: Sequence[Op], newline: str) -> str:
+    """Carry out the changes, touching nothing else. Raises Conflict where the text has no place for one."""
+    for op in ops:
+        root = _compose(text)
+        if root is None or (_is_scalar(root) and root.value in ("", "~", "null") and not op.path[:-1]):
+            text = _append_to_empty(text, op, newline)
+            continue
+        text = _drop(text, root, op.path) if isinstance(op, Drop) else _put(text, root, op.path, op.value, newline)
+    return text
+
+
+def _append_to_empty(text: str, op: Op, newline: str) -> str:
+    if isinstance(op, Drop):
+        raise Conflict(dotted(op.path))
+    lines = (
+        _entry(f"{render_scalar(op.path[0])}:", op.value, "") if isinstance(op.path[0], str) else _block([op.value], "")
+    )
+    head = text + ("" if not text or text.endswith("\n") else newline)
+    return head + newline.join(lines) + newline
+
+
+def _is_mapping(node: Any) -> bool:
+    return hasattr(node, "value") and node.id == "mapping"
+
+
+def _is_list(node: Any) -> bool:
+    return hasattr(node, "value") and node.id == "sequence"
+
+
+def _is_scalar(node: Any) -> bool:
+    return node.id == "scalar"  # type: ignore[no-any-return]
+
+
+def _child(node: Any, step: str | int) -> Any:
+    """(key node or None, value node) of a step, or None."""
+    if _is_mapping(node):
+        return next(((key, value) for key, value in node.value if key.value == str(step)), None)
+    if _is_list(node) and isinstance(step, int) and step < len(node.value):
+        return None, node.value[step]
+    return None
+
+
+def _end_of(text: str, node: Any) -> int:
+    """Where the node's own text ends: block collections end with their last member, not with the gap behind it."""
+    if not _is_scalar(node) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end_of(text, last[1] if isinstance(last, tuple) else last)
+    start, end = node.start_mark.index, node.end_mark.index
+    while end > start and text[end - 1] in " \t\r\n":
+        end -= 1
+    return int(end)
+
+
+def _line_end(text: str, at: int) -> int:
+    """Behind the rest of the line: blanks and a comment."""
+    newline = text.find("\n", at)
+    if newline < 0:
+        return len(text)
+    return newline - 1 if text[newline - 1] == "\r" and newline > at else newline
+
+
+def _put(text: str, root: Any, path: Path, value: Any, newline: str) -> str:
+    node = root
+    for step in path[:-1]:
+        found = _child(node, step)
+        if found is None:
+            raise Conflict(dotted(path))
+        node = found[1]
+    last = path[-1]
+    found = _child(node, last)
+    if found is not None:
+        return _replace(text, node, found[0], found[1], value, newline)
+    if node.flow_style:
+        return _insert_flow(text, node, last, value)
+    if not node.value:
+        raise Conflict(dotted(path))
+    spot = _line_end(text, _end_of(text, node))
+    column = node.start_mark.column
+    indent = " " * column
+    if _is_mapping(node):
+        lines = _entry(f"{indent}{render_scalar(str(last))}:", value, indent)
+    else:
+        lines = _block([value], indent)
+    return text[:spot] + newline + newline.join(lines) + text[spot:]
+
+
+def _insert_flow(text: str, node: Any, step: str | int, value: Any) -> str:
+    piece = json.dumps(value, ensure_ascii=False)
+    if _is_mapping(node):
+        piece = f"{json.dumps(str(step), ensure_ascii=False)}: {piece}"
+    close = node.end_mark.index - 1
+    if not node.value:
+        return text[: node.start_mark.index + 1] + piece + text[close:]
+    last = node.value[-1]
+    end = _end_of(text, last[1] if isinstance(last, tuple) else last)
+    return text[:end] + ", " + piece + text[end:]
+
+
+def _replace(text: str, parent: Any, key: Any, node: Any, value: Any, newline: str) -> str:
+    start, end = node.start_mark.index, _end_of(text, node)
+    if parent.flow_style or not isinstance(value, dict | list) or not value:
+        if not _is_scalar(node) and not node.flow_style:
+            # A block collection gives way to one line behind its key.
+            return text[: _after_key(text, key, node)] + " " + render_scalar(value) + text[end:]
+        gap = "" if end > start or text[start - 1 : start] in (" ", "\t") else " "
+        plain = render_scalar(value) if not parent.flow_style else json.dumps(value, ensure_ascii=False)
+        return text[:start] + gap + plain + text[end:]
+    if key is None:
+        column = node.start_mark.column
+        lines = _block(value, " " * column)
+        return text[:start] + lines[0].lstrip() + "".join(newline + line for line in lines[1:]) + text[end:]
+    indent = " " * key.start_mark.column
+    lines = _block(value, indent + "  ")
+    if _is_scalar(node) and end == start:
+        spot = _line_end(text, start)
+        return text[:spot] + newline + newline.join(lines) + text[spot:]
+    return text[: _after_key(text, key, node)] + newline + newline.join(lines) + text[end:]
+
+
+def _after_key(text: str, key: Any, node: Any) -> int:
+    """Behind the colon of a key."""
+    if key is None:
+        raise Conflict("list item")
+    return text.index(":", key.end_mark.index, node.start_mark.index + 1) + 1
+
+
+def _drop(text: str, root: Any, path: Path) -> str:
+    node = root
+    for step in path[:-1]:
+        found = _child(node, step)
+        if found is None:
+            return text
+        node = found[1]
+    found = _child(node, path[-1])
+    if found is None:
+        return text
+    key, value = found
+    first = key if key is not None else value
+    if node.flow_style:
+        raise Conflict(dotted(path))
+    start = text.rfind("\n", 0, first.start_mark.index) + 1
+    end = _line_end(text, max(_end_of(text, value), key.end_mark.index if key is not None else 0))
+    if len(node.value) == 1:
+        # An empty block mapping has no text of its own.
+        indent = text[start : first.start_mark.index]
+        return text[:start] + indent + ("{}" if _is_mapping(node) else "[]") + text[end:]
+    if text[start : first.start_mark.index].strip():
+        raise Conflict(dotted(path))  # the first key behind a dash shares its line
+    end = min(len(text), end + (2 if text.startswith("\r\n", end) else 1))
+    return text[:start] + text[end:]

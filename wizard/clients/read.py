@@ -1,0 +1,228 @@
+"""Reading a client's triple back from its files and the environment, in the client's own order of precedence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wizard.clients.formats import parse
+from wizard.clients.places import Places
+from wizard.clients.spec import ClientSpec, Scope, Trap
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, ProblemError
+from wizard.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value and where it came from: `source` is for people (`~/.codex/config.toml: model`, `$OPENAI_API_KEY`).
+
+    path: the file, None for a variable. scope: the file's scope. missing: the name of a variable that should hold the
+    value and does not (the value is empty then).
+    """
+
+    value: str
+    source: str
+    path: Path | None = None
+    scope: Scope = "user"
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """What one client would use now. The first of each list wins; the rest are overridden by it.
+
+    key: the winning key; `key_source` where it came from. problems: files that do not parse, keys that are named but
+    not there.
+    """
+
+    client: str
+    base_urls: tuple[Found, ...]
+    models: tuple[Found, ...]
+    key_sources: tuple[Found, ...]
+    keys: tuple[Secret | None, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def base_url(self) -> str | None:
+        """The URL that wins."""
+        return self.base_urls[0].value if self.base_urls else None
+
+    @property
+    def model(self) -> str | None:
+        """The model that wins."""
+        return self.models[0].value if self.models else None
+
+    @property
+    def key(self) -> Secret | None:
+        """The key that wins; None: none is set, or a named variable is missing."""
+        return self.keys[0] if self.keys else None
+
+    @property
+    def key_source(self) -> str:
+        """Where the winning key is."""
+        return self.key_sources[0].source if self.key_sources else ""
+
+    @property
+    def file(self) -> str:
+        """The file or variable of the winning URL, else of the model, else of the key."""
+        first = next((found for found in (*self.base_urls, *self.models, *self.key_sources)), None)
+        return first.source.split(": ")[0] if first else ""
+
+
+def files_to_read(spec: ClientSpec, places: Places) -> tuple[Path, ...]:
+    """Every path that `read_triple` may look into; read them first (missing ones as None)."""
+    return tuple(path for _, file in spec.read.files for path in places.candidates(file))
+
+
+def read_triple(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> Triple | None:
+    """The triple that the client would use, or None where nothing at all is configured for it."""
+    view = _View(spec, places, contents)
+    base_urls = tuple(view.all(spec.read.base_url))
+    models = tuple(view.all(spec.read.model))
+    key_sources = tuple(view.all(spec.read.key))
+    if not (base_urls or models or key_sources or view.problems):
+        return None
+    return Triple(
+        spec.name,
+        base_urls,
+        models,
+        tuple(Found("", f.source, f.path, f.scope, f.missing) for f in key_sources),
+        tuple(Secret(f.value) if f.value else None for f in key_sources),
+        tuple(view.problems),
+    )
+
+
+def judge_traps(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> tuple[Problem, ...]:
+    """Shapes in the client's present files that do harm, each explained."""
+    view = _View(spec, places, contents)
+    return tuple(problem for trap in spec.traps if (problem := _judge(trap, view)) is not None)
+
+
+def _judge(trap: Trap, view: _View) -> Problem | None:
+    if any(view.all(trap.unless)):
+        return None
+    hits = [
+        found
+        for found in view.all(trap.any_present)
+        if not trap.pattern or re.search(trap.pattern, found.value, re.IGNORECASE)
+    ]
+    if not hits:
+        return None
+    return Problem(
+        trap.code,
+        t(trap.what),
+        t(trap.why),
+        tuple(dict.fromkeys(found.source for found in hits)),
+        Fix(t(trap.fix), trap.commands),
+        trap.severity,
+    )
+
+
+class _View:
+    """The client's parsed files by alias, and the environment."""
+
+    def __init__(self, spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> None:
+        self._places = places
+        self._documents: dict[str, tuple[Any, Path, Scope]] = {}
+        self.problems: list[Problem] = []
+        for alias, file in spec.read.files:
+            path = places.choose(file, lambda p: contents.get(p) is not None)
+            raw = contents.get(path)
+            if raw is None:
+                continue
+            try:
+                self._documents[alias] = (parse(raw, file.format, path), path, file.scope)
+            except ProblemError as error:
+                self.problems.append(error.problem)
+        self._lets: dict[str, str] = {}
+        for name, candidate in spec.read.lets:
+            pointer, _, part = candidate.partition("|")
+            found = next(iter(self._look(pointer)), None)
+            if found is not None:
+                before, slash, after = found.value.partition("/")
+                self._lets.setdefault(
+                    name, {"before": before, "after": after if slash else before}.get(part, found.value)
+                )
+
+    def all(self, candidates: tuple[str, ...]) -> Iterator[Found]:
+        """Every candidate that exists, in order."""
+        for candidate in candidates:
+            yield from self._look(candidate)
+
+    def _look(self, candidate: str) -> Iterator[Found]:
+        candidate, _, part = candidate.partition("|")
+        if candidate.startswith("env:"):
+            name = candidate[4:]
+            value = self._places.env.get(name, "")
+            if value:
+                yield Found(value, f"${name}")
+            return
+        if candidate.startswith("$"):
+            for found in self._look(candidate[1:]):
+                value = self._places.env.get(found.value, "")
+                yield Found(
+                    value,
+                    f"${found.value} ({found.source})",
+                    found.path,
+                    found.scope,
+                    missing="" if value else found.value,
+                )
+            return
+        alias, _, pointer = candidate.partition(".")
+        if alias not in self._documents:
+            return
+        document, path, scope = self._documents[alias]
+        segments: list[str] = []
+        for segment in pointer.split(".") if pointer else ():
+            if segment.startswith("{") and segment.endswith("}"):
+                if segment[1:-1] not in self._lets:
+                    return
+                segment = self._lets[segment[1:-1]]
+            segments.append(segment)
+        for value, trail in _walk(document, segments):
+            if isinstance(value, Mapping | list):
+                text = ""
+            elif value is None or value == "":
+                continue
+            elif isinstance(value, bool):
+                text = "true" if value else "false"
+            else:
+                text = str(value)
+            if part == "after" and "/" in text:
+                text = text.partition("/")[2]
+            yield from self._expand(text, f"{self._short(path)}: {'.'.join(trail)}", path, scope)
+
+    def _expand(self, text: str, source: str, path: Path, scope: Scope) -> Iterator[Found]:
+        """A value which is nothing but a reference to a variable (`{env:X}`, `${X}`, `os.environ/X`) is looked up."""
+        reference = re.fullmatch(r"\{env:(\w+)\}|\$\{(\w+)\}|os\.environ/(\w+)|\$\{\{\s*secrets\.(\w+)\s*\}\}", text)
+        if reference is None:
+            yield Found(text, source, path, scope)
+            return
+        name = next(group for group in reference.groups() if group)
+        value = self._places.env.get(name, "")
+        yield Found(value, f"${name} ({source})", path, scope, missing="" if value else name)
+
+    def _short(self, path: Path) -> str:
+        try:
+            return "~/" + path.relative_to(self._places.home).as_posix()
+        except ValueError:
+            return str(path)
+
+
+def _walk(value: Any, segments: list[str], trail: tuple[str, ...] = ()) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    if not segments:
+        yield value, trail
+        return
+    head, rest = segments[0], segments[1:]
+    if isinstance(value, Mapping):
+        for key in list(value) if head == "*" else [head] if head in value else []:
+            yield from _walk(value[key], rest, (*trail, str(key)))
+    elif isinstance(value, list):
+        for index in (
+            range(len(value)) if head == "*" else [int(head)] if head.isdigit() and int(head) < len(value) else []
+        ):
+            yield from _walk(value[index], rest, (*trail, str(index)))

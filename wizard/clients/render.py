@@ -1,0 +1,195 @@
+"""(Endpoint, ClientSpec, templates) -> the text of each file -> the edits that bring it about."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wizard.clients.edit import Edit, register_secrets
+from wizard.clients.formats import merge, parse, put_into_block
+from wizard.clients.places import Places
+from wizard.clients.quoting import FILTERS, Quoted
+from wizard.clients.spec import ClientSpec, FileSpec, Scope
+from wizard.endpoint.model import Endpoint
+from wizard.endpoint.urls import without_version
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, ProblemError
+
+if TYPE_CHECKING:
+    import jinja2
+
+PROVIDER = "llm-setup"
+PLACEHOLDER_KEY = "no-key-needed"
+_ASSUMED_OUTPUT_TOKENS = 32_000
+_LEAST_OUTPUT_TOKENS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a template sees as `endpoint`. Tokens are None where the server did not say its context.
+
+    key: empty where the endpoint has none; key_or_placeholder: never empty, for clients that insist on one.
+    config_folder: llm-setup's own folder, where side files are. working_folder: where the command was called.
+    """
+
+    name: str
+    provider: str
+    openai_base_url: str
+    anthropic_base_url: str
+    model: str
+    key: str
+    key_or_placeholder: str
+    context_tokens: int | None
+    output_tokens: int
+    config_folder: str
+    working_folder: str
+
+
+def output_tokens(context_tokens: int | None, client_limit_tokens: int = _ASSUMED_OUTPUT_TOKENS) -> int:
+    """How many tokens a client may ask for in one reply: a quarter of the context, at most the client's own limit.
+
+    vLLM refuses a request whose max_tokens alone exceed its context, and clients subtract this from the room that they
+    fill with files, so neither the usual 32,000 nor the whole context fits a small server.
+    """
+    if context_tokens is None:
+        return client_limit_tokens
+    return max(min(client_limit_tokens, context_tokens // 4), min(_LEAST_OUTPUT_TOKENS, context_tokens))
+
+
+def template_values(endpoint: Endpoint, spec: ClientSpec, places: Places) -> Values:
+    """The endpoint in the forms that templates use."""
+    key = endpoint.key.reveal() if endpoint.key else ""
+    return Values(
+        name=endpoint.name,
+        provider=PROVIDER,
+        openai_base_url=endpoint.openai_base_url,
+        anthropic_base_url=endpoint.anthropic_base_url or without_version(endpoint.openai_base_url),
+        model=endpoint.model,
+        key=key,
+        key_or_placeholder=key or PLACEHOLDER_KEY,
+        context_tokens=endpoint.max_model_len,
+        output_tokens=output_tokens(endpoint.max_model_len, spec.output_limit_tokens),
+        config_folder=str(places.own),
+        working_folder=str(places.cwd),
+    )
+
+
+@functools.cache
+def _jinja() -> jinja2.Environment:
+    import jinja2
+
+    def only_quoted(value: Any) -> Any:
+        if not isinstance(value, Quoted):
+            raise jinja2.TemplateError("a value is printed without a quoting filter")
+        return value
+
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        finalize=only_quoted,
+        autoescape=False,  # files are no HTML; the filters quote
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name, quote in FILTERS.items():
+        environment.filters[name] = _quoted(quote)
+    return environment
+
+
+def _quoted(quote: Callable[..., str]) -> Callable[..., Quoted]:
+    import jinja2
+
+    def quoted(value: Any) -> Quoted:
+        if isinstance(value, jinja2.Undefined):
+            str(value)  # raises, and names what is missing
+        return Quoted(quote(value))
+
+    return quoted
+
+
+def render_text(text: str, values: Values, where: str) -> str:
+    """A template's text with the values in it. Raises ProblemError for a wrong template."""
+    import jinja2
+
+    try:
+        return _jinja().from_string(text).render(endpoint=values)
+    except jinja2.TemplateError as error:
+        raise ProblemError(
+            Problem(
+                "client-template-broken",
+                t("The client template `{where}` is wrong: {what}", where=where, what=str(error)),
+                fix=Fix(t("Print every value through a filter: {filters}.", filters=", ".join(FILTERS))),
+            )
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A file's text before it meets what is there: for `own` the whole content, else the part that is merged in."""
+
+    file: FileSpec
+    path: Path
+    text: str
+
+
+def render_client(
+    spec: ClientSpec,
+    templates: Mapping[str, str],
+    endpoint: Endpoint,
+    scope: Scope,
+    places: Places,
+    exists: Callable[[Path], bool],
+) -> tuple[Rendered, ...]:
+    """Every file of the client in that scope on this machine. `templates`: texts of the client's folder by name."""
+    values = template_values(endpoint, spec, places)
+    rendered: list[Rendered] = []
+    for file in spec.files:
+        if not places.applies(file, scope, exists):
+            continue
+        if file.template not in templates:
+            raise ProblemError(
+                Problem(
+                    "client-template-broken",
+                    t("The client template `{where}` is missing.", where=f"{spec.name}/{file.template}"),
+                )
+            )
+        text = render_text(templates[file.template], values, f"{spec.name}/{file.template}")
+        rendered.append(Rendered(file, places.choose(file, exists), text))
+    return tuple(rendered)
+
+
+def plan_edits(
+    spec: ClientSpec, rendered: tuple[Rendered, ...], contents: Mapping[Path, bytes | None], has_key: bool
+) -> tuple[Edit, ...]:
+    """The edits, each parsed back. Two files of one client at the same path add up. Raises ProblemError."""
+    edits: dict[Path, Edit] = {}
+    for item in rendered:
+        file, path = item.file, item.path
+        before = edits[path].after if path in edits else contents.get(path)
+        after = _after(file, path, before, item.text)
+        if before and file.format != "text":
+            register_secrets(parse(before, file.format, path) if file.write != "own" else None)
+        first = edits[path].before if path in edits else before
+        private = (file.secret and has_key) or (path in edits and edits[path].private)
+        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file))
+    return tuple(edits.values())
+
+
+def _kind(file: FileSpec) -> str:
+    return "block" if file.write == "block" else "text" if file.write == "own" else file.format
+
+
+def _after(file: FileSpec, path: Path, before: bytes | None, text: str) -> bytes:
+    if file.write == "block":
+        comment = "::" if path.suffix.lower() in (".cmd", ".bat") else "#"
+        return put_into_block(before, text, path, comment)
+    if file.write == "own":
+        after = merge(None, text, file.format, path)
+        parse(after, file.format, path)
+        return after
+    after = merge(before, text, file.format, path, own=file.own, list_keys=file.list_keys)
+    parse(after, file.format, path)
+    return after

@@ -1,0 +1,567 @@
+"""Client files: what is there, what would change, applying, and taking it back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from wizard.clients.edit import Edit, Receipt, show_difference
+from wizard.clients.fit import judge_fit
+from wizard.clients.formats import take_out, take_out_block
+from wizard.clients.places import Places, marker_paths
+from wizard.clients.read import Triple, files_to_read, judge_traps, read_triple
+from wizard.clients.render import plan_edits, render_client
+from wizard.clients.spec import SPEC_NAME, ClientSpec, Scope, parse_spec
+from wizard.effects.edits import Change, EditStore, missing_folders, private_mode
+from wizard.effects.installed import find_program, installed_version
+from wizard.effects.templates import read_client_folders
+from wizard.effects.worktree import exposed_in_git
+from wizard.effects.world import World
+from wizard.endpoint.model import Endpoint
+from wizard.flows.endpoints import resolve_key
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, usage_error
+from wizard.ui.screen import Screen
+
+__all__ = ["apply_clients", "installed_clients", "load_clients", "read_triples", "resolve_key", "restore_clients"]
+
+ApplyStatus = Literal["applied", "unchanged", "would-apply"]
+RestoreStatus = Literal["restored", "removed", "would-restore"]
+Confirm = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client's spec with the texts of its templates."""
+
+    spec: ClientSpec
+    templates: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What applying did, or would do, for one client. problems: warnings; errors are raised instead."""
+
+    client: str
+    title: str
+    status: ApplyStatus
+    edits: tuple[Edit, ...]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """For `clients apply --json`."""
+        return {
+            "client": self.client,
+            "status": self.status,
+            "files": [{"path": str(edit.path), "change": edit.change, "diff": edit.diff()} for edit in self.edits],
+            "problems": [problem.as_json() for problem in self.problems],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What restoring did, or would do, for one file. changed_since: a diff of what others changed; kept: its place."""
+
+    path: Path
+    clients: tuple[str, ...]
+    status: RestoreStatus
+    changed_since: str = ""
+    kept: Path | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For `clients restore --json`."""
+        return {
+            "path": str(self.path),
+            "clients": list(self.clients),
+            "status": self.status,
+            "changed_since": self.changed_since,
+            "kept": str(self.kept) if self.kept else None,
+        }
+
+
+def load_clients(world: World) -> dict[str, Client]:
+    """Every client by name: ours, with folders of the user's own in the config folder over them."""
+    folders = read_client_folders(world.paths.config / "templates")
+    return {
+        name: Client(parse_spec(name, texts[SPEC_NAME]), texts) for name, texts in folders.items() if SPEC_NAME in texts
+    }
+
+
+def choose_clients(clients: Mapping[str, Client], names: Sequence[str]) -> tuple[Client, ...]:
+    """The named clients; a name that is none is a usage error with the nearest."""
+    for name in names:
+        if name not in clients:
+            near = difflib.get_close_matches(name, clients, n=1)
+            raise usage_error(
+                "unknown-client",
+                t("There is no client `{name}`.", name=name),
+                t("Did you mean `{near}`?", near=near[0]) if near else t("Clients: {names}.", names=", ".join(clients)),
+            )
+    return tuple(clients[name] for name in dict.fromkeys(names))
+
+
+def places_of(world: World) -> Places:
+    """Paths of this process's surroundings."""
+    return Places(world.env, world.home, world.cwd, world.platform, world.paths.config)
+
+
+def edit_store(world: World) -> EditStore:
+    """Receipts and transactions of this user."""
+    return EditStore(world.files, world.paths.originals)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """One line of `clients list`."""
+
+    spec: ClientSpec
+    installed: bool
+    version: str
+    files: tuple[Path, ...]
+
+    @property
+    def applied(self) -> bool:
+        """Whether files of it are changed by llm-setup now."""
+        return bool(self.files)
+
+    def as_json(self) -> dict[str, Any]:
+        """For `clients list --json`."""
+        return {
+            "client": self.spec.name,
+            "title": self.spec.title,
+            "installed": self.installed,
+            "version": self.version,
+            "applied": self.applied,
+            "files": [str(path) for path in self.files],
+            "needs": list(self.spec.needs),
+            "protocol": self.spec.protocol,
+            "minimum_context_tokens": self.spec.minimum_context_tokens,
+            "first_request_tokens": self.spec.first_request_tokens,
+            "scopes": sorted({file.scope for file in self.spec.files}),
+            "versions": self.spec.versions,
+            "checked": self.spec.checked,
+            "evidence": self.spec.evidence,
+            "docs": self.spec.docs,
+        }
+
+    def line(self) -> str:
+        """For people."""
+        state = t("applied") if self.applied else t("installed") if self.installed else t("not installed")
+        needs = ", ".join(self.spec.needs) or t("nothing")
+        return t(
+            "{name:<14} {title:<22} {state:<14} needs {needs}; context {minimum}+",
+            name=self.spec.name,
+            title=self.spec.title,
+            state=state,
+            needs=needs,
+            minimum=self.spec.minimum_context_tokens,
+        )
+
+
+def list_clients(world: World) -> tuple[ClientRow, ...]:
+    """Every client that has a folder: installed or not, and which of its files are changed now."""
+    installed = {spec.name for spec in installed_clients(world)}
+    receipts = edit_store(world).receipts().values()
+    return tuple(
+        ClientRow(
+            client.spec,
+            name in installed,
+            next((v for program in client.spec.programs if (v := installed_version(program, world.env))), ""),
+            tuple(receipt.path for receipt in receipts if name in receipt.clients),
+        )
+        for name, client in load_clients(world).items()
+    )
+
+
+def installed_clients(world: World) -> tuple[ClientSpec, ...]:
+    """Clients whose program is on the PATH or whose folder is in the home."""
+    places = places_of(world)
+    return tuple(
+        client.spec
+        for client in load_clients(world).values()
+        if any(find_program(program, world.env) for program in client.spec.programs)
+        or any(path.exists() for path in marker_paths(client.spec, places))
+    )
+
+
+def read_contents(world: World, paths: Iterable[Path]) -> dict[Path, bytes | None]:
+    """Contents by path; what cannot be read counts as missing here (writing says so in full)."""
+    contents: dict[Path, bytes | None] = {}
+    for path in paths:
+        try:
+            contents[path] = world.files.read_bytes(path)
+        except OSError:
+            contents[path] = None
+    return contents
+
+
+def read_triples(world: World, names: Sequence[str] = ()) -> tuple[Triple, ...]:
+    """What each configured client would use now, from its files and the environment."""
+    places = places_of(world)
+    clients = load_clients(world)
+    found: list[Triple] = []
+    for client in choose_clients(clients, names) if names else clients.values():
+        contents = read_contents(world, files_to_read(client.spec, places))
+        triple = read_triple(client.spec, places, contents)
+        if triple is not None:
+            found.append(triple)
+    return tuple(found)
+
+
+def client_traps(world: World, client: Client) -> tuple[Problem, ...]:
+    """Harmful shapes in the client's present files."""
+    places = places_of(world)
+    return judge_traps(client.spec, places, read_contents(world, files_to_read(client.spec, places)))
+
+
+def plan_client(world: World, client: Client, endpoint: Endpoint, scope: Scope) -> tuple[Edit, ...]:
+    """The edits that applying would make. Every file is parsed; raises ProblemError for one that cannot be."""
+    places, store = places_of(world), edit_store(world)
+    rendered = render_client(
+        client.spec, client.templates, endpoint, scope, places, lambda path: store.observe(path).content is not None
+    )
+    contents = {item.path: store.observe(item.path).content for item in rendered}
+    return plan_edits(client.spec, rendered, contents, bool(endpoint.key))
+
+
+def apply_clients(
+    world: World,
+    screen: Screen,
+    endpoint: Endpoint,
+    names: Sequence[str],
+    *,
+    scope: Scope = "user",
+    yes: bool = False,
+    dry_run: bool = False,
+    confirm: Confirm | None = None,
+) -> tuple[Applied, ...]:
+    """Write the endpoint into the named clients' files: all of them, or none.
+
+    Shows each diff first and asks `confirm`, unless `yes`. Without both it is a usage error that names `--yes`.
+    Raises ProblemError, with every file as it was.
+    """
+    clients = choose_clients(load_clients(world), names)
+    _check_scope(clients, scope)
+    plans = [(client, plan_client(world, client, endpoint, scope)) for client in clients]
+    results = [_planned(world, client, edits, endpoint) for client, edits in plans]
+    _show_plans(screen, results, dry_run)
+    to_write = [edit for _, edits in plans for edit in edits]
+    if dry_run:
+        return tuple(results)
+    if any(result.status == "would-apply" for result in results) and not yes:
+        if confirm is None:
+            raise usage_error(
+                "confirmation-missing",
+                t("Nothing was written: there is no terminal to ask on. Give `--yes` to write, `--dry-run` to see."),
+                t("Add `--yes`."),
+            )
+        if not confirm(t("Write these files?")):
+            return tuple(results)
+    _write(world, to_write)
+    done = tuple(
+        replace(result, status="applied" if result.status == "would-apply" else result.status) for result in results
+    )
+    _show_done(screen, done)
+    return done
+
+
+def _check_scope(clients: Sequence[Client], scope: Scope) -> None:
+    for client in clients:
+        if not client.spec.has_scope(scope):
+            raise usage_error(
+                "scope-not-supported",
+                t("{title} has no settings of scope `{scope}`.", title=client.spec.title, scope=scope),
+                t("Leave `--scope` out, or leave `{name}` out.", name=client.spec.name),
+            )
+
+
+def _planned(world: World, client: Client, edits: tuple[Edit, ...], endpoint: Endpoint) -> Applied:
+    store = edit_store(world)
+    changes = any(edit.change != "none" or _mode_to_set(store, edit) is not None for edit in edits)
+    problems = (
+        *client_traps(world, client),
+        *judge_fit(client.spec, endpoint),
+        *_judge_version(world, client.spec),
+        *_judge_git(edits),
+    )
+    return Applied(
+        client.spec.name,
+        client.spec.title,
+        "would-apply" if changes else "unchanged",
+        edits,
+        problems,
+        tuple(t(note) for note in client.spec.notes),
+    )
+
+
+def _judge_version(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
+    if not spec.versions:
+        return ()
+    from wizard.clients.versions import judge_version
+
+    version = next((v for program in spec.programs if (v := installed_version(program, world.env))), None)
+    return judge_version(spec, version) if version else ()
+
+
+def _judge_git(edits: Sequence[Edit]) -> tuple[Problem, ...]:
+    return tuple(
+        Problem(
+            "key-in-git-work-tree",
+            t("`{path}` holds a key and lies in a git work tree that does not ignore it.", path=edit.path),
+            t("The next `git add` would publish the key."),
+            fix=Fix(t("Ignore the file."), (f"echo '/{name}' >> '{root / '.gitignore'}'",)),
+            severity="warning",
+        )
+        for edit in edits
+        if edit.private and (where := exposed_in_git(edit.path)) is not None
+        for root, name in (where,)
+    )
+
+
+def _mode_to_set(store: EditStore, edit: Edit) -> int | None:
+    """The mode that a file with a key inside needs and does not have; None: leave it."""
+    if not edit.private:
+        return None
+    mode = store.observe(edit.path).mode
+    wanted = private_mode(mode)
+    return None if mode == wanted else wanted
+
+
+def _write(world: World, edits: Sequence[Edit]) -> None:
+    store = edit_store(world)
+    if not any(edit.change != "none" or _mode_to_set(store, edit) is not None for edit in edits):
+        return
+    with store.locked():
+        receipts = store.receipts()
+        now = world.clock.now().isoformat(timespec="seconds")
+        changes: list[Change] = []
+        for edit in edits:
+            mode = _mode_to_set(store, edit)
+            if edit.change == "none" and mode is None:
+                continue
+            changes.append(Change(edit.path, edit.before, edit.after, mode))
+            receipts[edit.path] = _receipt(store, receipts.get(edit.path), edit, now)
+        store.transact(changes, receipts)
+
+
+def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Receipt:
+    if old is None:
+        return Receipt(
+            path=edit.path,
+            original=edit.before,
+            original_mode=store.observe(edit.path).mode,
+            written=edit.after,
+            clients=(edit.client,),
+            live=edit.live,
+            format=edit.format,
+            folders=tuple(missing_folders(edit.path)),
+            first_applied=now,
+            last_applied=now,
+        )
+    return replace(
+        old,
+        written=edit.after,
+        clients=tuple(dict.fromkeys((*old.clients, edit.client))),
+        edited_between=old.edited_between or edit.before != old.written,
+        last_applied=now,
+    )
+
+
+def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool) -> None:
+    for result in results:
+        for problem in result.problems:
+            screen.problem(problem)
+        for edit in result.edits:
+            if edit.change != "none":
+                screen.line(edit.diff())
+        if result.status == "unchanged":
+            screen.step("ok", t("{title}: nothing to change", title=result.title))
+        elif dry_run:
+            screen.step("info", t("{title}: would be written", title=result.title))
+
+
+def _show_done(screen: Screen, results: Sequence[Applied]) -> None:
+    for result in results:
+        if result.status == "applied":
+            screen.step("ok", t("{title}: written", title=result.title))
+            for note in result.notes:
+                screen.step("info", note)
+
+
+def restore_clients(
+    world: World,
+    screen: Screen,
+    names: Sequence[str],
+    *,
+    every: bool = False,
+    yes: bool = False,
+    dry_run: bool = False,
+    confirm: Confirm | None = None,
+) -> tuple[Restored, ...]:
+    """Give back the exact bytes from before the first change; a file that did not exist is removed.
+
+    A version that somebody changed since is kept aside and shown; in files which the client itself writes, only our
+    values are taken out then. All files or none. Raises ProblemError.
+    """
+    store = edit_store(world)
+    known = load_clients(world)
+    receipts = store.receipts()
+    if not every:
+        unknown = [
+            name for name in names if name not in known and not any(name in r.clients for r in receipts.values())
+        ]
+        choose_clients(known, unknown)
+    chosen = [r for r in receipts.values() if every or any(name in r.clients for name in names)]
+    for receipt in chosen:
+        others = [client for client in receipt.clients if not every and client not in names]
+        if others:
+            raise usage_error(
+                "file-shared-by-clients",
+                t("`{path}` was also changed for {others}.", path=receipt.path, others=", ".join(others)),
+                t("Restore them together."),
+                f"llm-setup clients restore {' '.join(dict.fromkeys((*names, *others)))}",
+            )
+    if not chosen:
+        screen.step("ok", t("Nothing to restore."))
+        return ()
+    planned = [_plan_restore(store, receipt) for receipt in chosen]
+    for receipt, (result, _) in zip(chosen, planned, strict=True):
+        screen.step("info", _restore_text(receipt, result))
+        if result.changed_since:
+            screen.line(t("Changed since it was written:"))
+            screen.line(result.changed_since)
+    if dry_run:
+        return tuple(replace(result, status="would-restore") for result, _ in planned)
+    if not yes:
+        if confirm is None:
+            raise usage_error(
+                "confirmation-missing",
+                t("Nothing was restored: there is no terminal to ask on. Give `--yes` to restore, `--dry-run` to see."),
+                t("Add `--yes`."),
+            )
+        if not confirm(t("Restore these files?")):
+            return tuple(replace(result, status="would-restore") for result, _ in planned)
+    return _restore(world, screen, store, chosen, planned)
+
+
+def _restore_text(receipt: Receipt, result: Restored) -> str:
+    if result.status == "removed":
+        return t("{path}: will be removed; it did not exist before", path=receipt.path)
+    return t("{path}: gets back what it was on {when}", path=receipt.path, when=receipt.first_applied)
+
+
+def _plan_restore(store: EditStore, receipt: Receipt) -> tuple[Restored, Change]:
+    state = store.observe(receipt.path)
+    current, target = state.content, receipt.original
+    changed = current != receipt.written or receipt.edited_between
+    since = ""
+    if changed and current != target:
+        since = show_difference(receipt.written, current, str(receipt.path)) or t(
+            "(changed between two changes of llm-setup; the present version is kept)"
+        )
+        if receipt.live and current is not None and receipt.written is not None and receipt.format != "text":
+            target = (
+                take_out_block(current, receipt.path)
+                if receipt.format == "block"
+                else take_out(current, receipt.original, receipt.written, receipt.format, receipt.path)
+            )
+    result = Restored(receipt.path, receipt.clients, "removed" if target is None else "restored", since)
+    mode = receipt.original_mode if receipt.original is not None else state.mode
+    return result, Change(receipt.path, current, target, mode)
+
+
+def _restore(
+    world: World,
+    screen: Screen,
+    store: EditStore,
+    chosen: Sequence[Receipt],
+    planned: Sequence[tuple[Restored, Change]],
+) -> tuple[Restored, ...]:
+    stamp = world.clock.now().strftime("%Y%m%dT%H%M%S")
+    done: list[Restored] = []
+    with store.locked():
+        left = {path: r for path, r in store.receipts().items() if path not in {c.path for c in chosen}}
+        for result, change in planned:
+            if result.changed_since and change.before is not None:
+                result = replace(result, kept=store.keep_replaced(change.path, change.before, stamp))
+            done.append(result)
+        store.transact([change for _, change in planned], left)
+        store.remove_empty_folders(folder for receipt in chosen for folder in receipt.folders)
+    for result in done:
+        detail = t("the replaced version is kept in {path}", path=result.kept) if result.kept else ""
+        screen.step("ok", f"{result.path}: {t('removed') if result.status == 'removed' else t('restored')}", detail)
+    return tuple(done)
+
+
+def diff_clients(world: World, endpoint: Endpoint | None, names: Sequence[str]) -> list[dict[str, Any]]:
+    """For each applied file: whether it is still as written, and the diff since; with an endpoint, the diff to it."""
+    store = edit_store(world)
+    rows: list[dict[str, Any]] = []
+    for receipt in store.receipts().values():
+        if names and not any(name in receipt.clients for name in names):
+            continue
+        current = store.observe(receipt.path).content
+        rows.append(
+            {
+                "path": str(receipt.path),
+                "clients": list(receipt.clients),
+                "state": "same" if current == receipt.written else "missing" if current is None else "changed",
+                "diff": show_difference(receipt.written, current, str(receipt.path)),
+                "applied": receipt.last_applied,
+            }
+        )
+    if endpoint is not None:
+        for client in choose_clients(load_clients(world), names):
+            for edit in plan_client(world, client, endpoint, "user"):
+                if not any(row["path"] == str(edit.path) for row in rows):
+                    rows.append(
+                        {
+                            "path": str(edit.path),
+                            "clients": [client.spec.name],
+                            "state": "not-applied" if edit.change != "none" else "same",
+                            "diff": edit.diff(),
+                            "applied": "",
+                        }
+                    )
+    return rows
+
+
+def show_clients(world: World, screen: Screen, names: Sequence[str]) -> dict[str, Any]:
+    """What each configured client would use now, with what is wrong in its files. Shows it; returns the document."""
+    clients = load_clients(world)
+    rows: list[dict[str, Any]] = []
+    for triple in read_triples(world, names):
+        problems = (*triple.problems, *client_traps(world, clients[triple.client]))
+        key = triple.key.hint if triple.key else "none"
+        rows.append(
+            {
+                "client": triple.client,
+                "base_url": triple.base_url,
+                "model": triple.model,
+                "key": key,
+                "source": triple.file,
+                "key_source": triple.key_source,
+                "overridden": [found.source for found in (*triple.base_urls[1:], *triple.models[1:])],
+                "problems": [problem.as_json() for problem in problems],
+            }
+        )
+        screen.title(clients[triple.client].spec.title)
+        screen.line(f"  base URL  {triple.base_url or '-'}")
+        screen.line(f"  model     {triple.model or '-'}")
+        screen.line(f"  key       {key}  {triple.key_source}")
+        screen.line(f"  from      {triple.file}")
+        for problem in problems:
+            screen.problem(problem)
+    if not rows:
+        screen.line(t("No client is configured here."))
+    return {"status": "ok", "clients": rows}
+
+
+def applied_names(world: World) -> tuple[str, ...]:
+    """Clients whose files are changed now."""
+    return tuple(dict.fromkeys(name for receipt in edit_store(world).receipts().values() for name in receipt.clients))

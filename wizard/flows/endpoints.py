@@ -1,0 +1,172 @@
+"""Which endpoint a command is about: from its options, else the named or active profile; and what its server says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from wizard.clients.keys import clean_key
+from wizard.effects.world import World
+from wizard.endpoint.exchange import HttpReply, HttpRequest
+from wizard.endpoint.model import Endpoint, Profile
+from wizard.endpoint.presets import find_preset
+from wizard.endpoint.urls import ends_in_version, pasted_endpoint, tidy, with_version, without_endpoint, without_version
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, ProblemError, usage_error
+from wizard.secret import Secret
+from wizard.ui.screen import Screen
+
+KEY_VARIABLE = "LLM_SETUP_API_KEY"
+PROFILE_VARIABLE = "LLM_SETUP_PROFILE"
+_PROBE_TIMEOUT_S = 3.0
+_PROBE_CONNECT_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """What the user gave. context_tokens overrides what the server says; offline asks the server nothing."""
+
+    base_url: str = ""
+    model: str = ""
+    api_key_file: str = ""
+    profile: str = ""
+    context_tokens: int | None = None
+    offline: bool = False
+
+
+def resolve_key(world: World, profile: Profile) -> Secret | None:
+    """The key of a profile, or None where it has none. A reference to a key that is gone is a problem."""
+    if not profile.key_reference:
+        return None
+    key = world.secrets.get(profile.key_reference)
+    if key is None:
+        raise ProblemError(
+            Problem(
+                "key-missing",
+                t("The key of profile `{name}` is gone.", name=profile.name),
+                saw=(profile.key_reference,),
+                fix=Fix(
+                    t("Enter it again."),
+                    (f"llm-setup profiles add {profile.name} --base-url {profile.openai_base_url}",),
+                ),
+            )
+        )
+    return key
+
+
+def given_key(world: World, screen: Screen, options: EndpointOptions) -> Secret | None:
+    """The key from the file or `LLM_SETUP_API_KEY`, cleaned; what was taken off is said."""
+    if options.api_key_file:
+        raw = world.files.read_bytes(Path(options.api_key_file).expanduser())
+        if raw is None:
+            raise usage_error(
+                "key-file-missing", t("There is no key file `{path}`.", path=options.api_key_file), t("Check the path.")
+            )
+        text = raw.decode("utf-8", "replace")
+    else:
+        text = world.env.get(KEY_VARIABLE, "")
+    found = clean_key(text)
+    # A file ends with a line end; only what would have broken a header is worth a word.
+    if found.removed and (text.strip("\r\n") != (found.key.reveal() if found.key else "")):
+        screen.step("info", t("The key was cleaned: {what} removed.", what=", ".join(found.removed)))
+    return found.key
+
+
+def active_profile(world: World, name: str = "") -> Profile | None:
+    """The named profile, else that of `LLM_SETUP_PROFILE`, else the active one; None where there is none at all."""
+    profiles = world.profiles.load()
+    wanted = name or world.env.get(PROFILE_VARIABLE, "")
+    if wanted and wanted not in profiles.by_name:
+        known = ", ".join(profiles.by_name) or t("none")
+        raise usage_error(
+            "unknown-profile",
+            t("There is no profile `{name}`.", name=wanted),
+            t("Profiles: {known}.", known=known),
+            "llm-setup profiles list",
+        )
+    return profiles.by_name.get(wanted or profiles.active)
+
+
+def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> Endpoint:
+    """The endpoint that the options mean. Raises a usage error which names the missing flag."""
+    if not options.base_url:
+        profile = active_profile(world, options.profile)
+        if profile is None:
+            raise usage_error(
+                "endpoint-missing",
+                t("No endpoint is known: give `--base-url` and `--model`, or set one up first."),
+                t("One of:"),
+                "llm-setup init",
+                "llm-setup clients apply --base-url http://127.0.0.1:8000/v1 --model NAME",
+            )
+        key = given_key(world, screen, options) or resolve_key(world, profile)
+        endpoint = profile.endpoint(key)
+        if options.model:
+            endpoint = replace(endpoint, model=options.model)
+        if options.context_tokens:
+            endpoint = replace(endpoint, max_model_len=options.context_tokens)
+        return endpoint
+    return observe_endpoint(world, screen, options, given_key(world, screen, options))
+
+
+def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key: Secret | None) -> Endpoint:
+    """A given URL in both its forms, with the model and the context that the server names where it can be asked."""
+    url = options.base_url
+    if any(character.isspace() for character in url.strip()) or not tidy(url).partition("://")[2]:
+        raise usage_error("base-url-invalid", t("`{url}` is no URL.", url=url), t("Example: http://127.0.0.1:8000/v1"))
+    suffix = pasted_endpoint(url)
+    if suffix:
+        screen.step("info", t("`{suffix}` was taken off the base URL; clients add it themselves.", suffix=suffix))
+    base = without_endpoint(url)
+    preset = find_preset(base)
+    openai_url, anthropic_url = with_version(base), without_version(base)
+    if preset and (not urlsplit(base).path or base in (preset.openai_base_url, preset.anthropic_base_url)):
+        openai_url, anthropic_url = preset.openai_base_url or openai_url, preset.anthropic_base_url or anthropic_url
+    models: tuple[dict[str, Any], ...] | None = None
+    if not options.offline:
+        for candidate in dict.fromkeys((openai_url, base)):
+            models = _ask_models(world, candidate, key)
+            if models is not None:
+                openai_url = candidate if ends_in_version(candidate) or candidate == base else openai_url
+                break
+    model = options.model or _only_model(models)
+    known = next((entry for entry in models or () if entry.get("id") == model), None)
+    length = known.get("max_model_len") if known else None
+    return Endpoint(
+        name=preset.id if preset else "local",
+        openai_base_url=openai_url,
+        anthropic_base_url=anthropic_url,
+        model=model,
+        key=key,
+        max_model_len=options.context_tokens or (length if isinstance(length, int) and length > 0 else None),
+        kind="vllm" if known and known.get("owned_by") == "vllm" else "gateway" if preset else "unknown",
+    )
+
+
+def _ask_models(world: World, base_url: str, key: Secret | None) -> tuple[dict[str, Any], ...] | None:
+    """The entries of GET {base}/models, or None where that is not a model list."""
+    headers = (("authorization", f"Bearer {key.reveal()}"),) if key else ()
+    reply = world.http.send(
+        HttpRequest(
+            "GET",
+            f"{base_url}/models",
+            headers,
+            timeout_s=_PROBE_TIMEOUT_S,
+            connect_timeout_s=_PROBE_CONNECT_TIMEOUT_S,
+        )
+    )
+    if not isinstance(reply, HttpReply) or reply.status != 200:
+        return None
+    body = reply.json()
+    entries = body.get("data") if isinstance(body, dict) else None
+    return tuple(entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else None
+
+
+def _only_model(models: tuple[dict[str, Any], ...] | None) -> str:
+    names = [str(entry.get("id")) for entry in models or ()]
+    if len(names) == 1:
+        return names[0]
+    served = t("The server lists: {names}.", names=", ".join(names[:12])) if names else t("Example: --model qwen3-8b")
+    raise usage_error("model-missing", t("`--model` is missing: each request names its model."), served)
