@@ -56,16 +56,17 @@ class LogReader:
         return lines
 
 
-def ends_of_log(path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> Iterator[str]:
-    """The lines of a log's beginning and end, in order; all of it where it is small. Bounded in memory and time:
-    a death's root cause stands in the last lines, its configuration in the first. Raises OSError."""
+def pieces_of_log(path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> Iterator[bytes]:
+    """A log's beginning and end in pieces, in order; all of it where it is small. Bounded in memory and time: a
+    death's root cause stands in the last lines, its configuration in the first. Raises OSError."""
     with path.open("rb") as log:
         size = os.fstat(log.fileno()).st_size
         if size <= head_bytes + tail_bytes:
-            yield from _span(log.fileno(), 0, size, whole_first=True)
+            yield from _span(log.fileno(), 0, size)
             return
-        yield from _span(log.fileno(), 0, head_bytes, whole_first=True)
-        yield from _span(log.fileno(), size - tail_bytes, size, whole_first=False)
+        yield from _span(log.fileno(), 0, head_bytes)
+        yield b"\n"
+        yield from _span(log.fileno(), size - tail_bytes, size)
 
 
 def last_lines(path: Path, count: int) -> list[str]:
@@ -85,24 +86,11 @@ def last_lines(path: Path, count: int) -> list[str]:
     return [_text(line) for line in lines[-count:]]
 
 
-def _span(descriptor: int, begin: int, end: int, *, whole_first: bool) -> Iterator[str]:
-    at, pending, skip_first = begin, b"", not whole_first
-    while at < end:
-        chunk = os.pread(descriptor, min(_CHUNK, end - at), at)
-        if not chunk:
-            break
+def _span(descriptor: int, begin: int, end: int) -> Iterator[bytes]:
+    at = begin
+    while at < end and (chunk := os.pread(descriptor, min(_CHUNK, end - at), at)):
         at += len(chunk)
-        *whole, pending = (pending + chunk).split(b"\n")
-        for line in whole:
-            if skip_first:
-                skip_first = False
-                continue
-            yield _text(line)
-        if len(pending) > _LONGEST_LINE:
-            yield _text(pending)
-            pending = b""
-    if pending:
-        yield _text(pending)
+        yield chunk
 
 
 def _text(line: bytes) -> str:

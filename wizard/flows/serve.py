@@ -1,0 +1,621 @@
+"""Start a server and see it to readiness, adopt one that runs, stop one with all that belongs to it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from wizard.effects.ports import free_port, port_holders, port_is_free
+from wizard.effects.processes import terminated_as_interrupt
+from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
+from wizard.effects.world import World
+from wizard.endpoint.exchange import HttpReply, HttpRequest
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, ProblemError
+from wizard.secret import Secret
+from wizard.serving.deaths import Remedy, find_deaths_in_bytes
+from wizard.serving.endings import plan_end_problem, plan_stall_problem
+from wizard.serving.phases import Patience, Progress, advance, patience_for, phase_title
+from wizard.serving.record import ServerRecord, check_name
+from wizard.serving.runtime import Runtime
+from wizard.serving.start import (
+    DEFAULT_PORT,
+    PORTS_TRIED,
+    flag_value,
+    plan_command,
+    plan_environment,
+    told_apart,
+)
+from wizard.ui.screen import Screen
+
+LOOPBACK = "127.0.0.1"
+STOP_PATIENCE_S = 20.0
+_LOOK_S = 0.2
+_ASK_S = 1.0
+
+
+def start_server(
+    world: World,
+    screen: Screen,
+    runtime: Runtime,
+    *,
+    name: str,
+    model: str,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    key: Secret | None = None,
+    host: str = LOOPBACK,
+    port: int | None = None,
+    weights_gib: float | None = None,
+    timeout_s: float | None = None,
+    replace_running: bool = False,
+) -> ServerRecord:
+    """Start a detached server and return its record once it answers; a running one that is the same is adopted.
+
+    model: a folder or a hub id. arguments: vLLM's flags, without host, port and key. env: added to the user's own.
+    key: the server's; None takes the one that this server had before, or makes one. It is kept in `world.secrets` as
+    `server-NAME` and reaches vLLM by its environment. port None: 8000, or the next free one. weights_gib: makes the
+    time limit grow; timeout_s replaces it. replace_running: stop a running server of that name that is another one.
+    Raises ProblemError: the name or port is taken, the server died (root cause first), or it does not get ready.
+    Ctrl-C ends the server with all its processes, unless it was already running.
+    """
+    check_name(name)
+    if world.platform == "windows":
+        raise ProblemError(_windows())
+    added = dict(env or {})
+    with terminated_as_interrupt():
+        started = _launch(
+            world,
+            screen,
+            runtime,
+            _Wanted(name, model, tuple(arguments), added, key, host, port),
+            replace_running=replace_running,
+        )
+        patience = patience_for(weights_gib, downloaded=_is_local(model))
+        if timeout_s is not None:
+            patience = Patience(timeout_s, max(timeout_s, patience.stall_s))
+        return _until_ready(world, screen, started, patience)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    name: str
+    model: str
+    arguments: tuple[str, ...]
+    env: dict[str, str]
+    key: Secret | None
+    host: str
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A server and whether this run began it (then Ctrl-C ends it)."""
+
+    record: ServerRecord
+    ours: bool
+
+
+def _is_local(model: str) -> bool:
+    return Path(model).expanduser().is_dir()
+
+
+def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, replace_running: bool) -> _Started:
+    servers = world.servers
+    name = wanted.name
+    with _writable(world), servers.changing(name):
+        before = servers.load(name)
+        if before is not None:
+            life = servers.life(before)
+            if life.alive:
+                other = told_apart(before, wanted.model, wanted.arguments, wanted.host, wanted.port)
+                if not other:
+                    return _Started(before, ours=False)
+                if not replace_running:
+                    raise ProblemError(_name_taken(before, other))
+            if life.alive or life.remains:
+                screen.step("running", t("stop what is left of server `{name}`", name=name))
+                _end(world, before)
+        elif servers.life_held(name):
+            raise ProblemError(_unknown_holder(world, name))
+        port = _choose_port(world, wanted.host, wanted.port, name)
+        key_reference = _keep_key(world, wanted)
+        served_name = flag_value(wanted.arguments, "--served-model-name") or _served_name(wanted.model)
+        announced = ServerRecord(
+            name=name,
+            pid=0,
+            pid_started="",
+            host=wanted.host,
+            port=port,
+            model=wanted.model,
+            served_name=served_name,
+            key_reference=key_reference,
+            vllm_version=runtime.vllm_version,
+            command=plan_command(
+                runtime, wanted.model, wanted.arguments, host=wanted.host, port=port, served_name=served_name
+            ),
+            log=str(servers.log_path(name)),
+            started_at=world.clock.now().timestamp(),
+            python=runtime.python,
+            arguments=wanted.arguments,
+            environment=tuple(sorted(wanted.env.items())),
+        )
+        return _Started(_begin(world, runtime, announced), ours=True)
+
+
+def _begin(world: World, runtime: Runtime, announced: ServerRecord) -> ServerRecord:
+    """Announce, launch, note. Whatever happens between the three, a later run finds the server or none: the process
+    writes its own pid, and holds a lock as long as it lives."""
+    servers = world.servers
+    environment = plan_environment(
+        world.env, runtime, dict(announced.environment), local_model=_is_local(announced.model)
+    )
+    key = world.secrets.get(announced.key_reference)
+    if key:
+        environment["VLLM_API_KEY"] = key.reveal()
+    world.files.remove(servers.pid_path(announced.name))
+    log = servers.rotate_log(announced.name)
+    servers.save(announced)
+    try:
+        with servers.life_lock(announced.name) as hold:
+            pid = world.processes.launch(
+                announced.command,
+                env=environment,
+                cwd=world.cwd,
+                log=log,
+                pid_file=servers.pid_path(announced.name),
+                hold=hold,
+            )
+        record = replace(announced, pid=pid, pid_started=world.processes.identity(pid))
+        servers.save(record)
+    except BaseException:
+        left = servers.load(announced.name)
+        if left is not None:
+            world.processes.end_session(left.pid, patience_s=0)
+        servers.remove(announced.name)
+        raise
+    return record
+
+
+def _until_ready(world: World, screen: Screen, started: _Started, patience: Patience) -> ServerRecord:
+    record = started.record
+    if started.ours:
+        screen.step(
+            "running",
+            t("start `{name}`", name=record.name),
+            t("port {port}, log {log}", port=record.port, log=record.log),
+        )
+    else:
+        health = ask_health(world, record)
+        if health.ready:
+            screen.step("ok", t("`{name}` is running already", name=record.name), record.url)
+            return _noted_ready(world, record, health)
+        screen.step("running", t("wait for `{name}`, which is starting already", name=record.name))
+    watch = _Watch(world, screen, record)
+    try:
+        while True:
+            code = world.processes.exit_code(record.pid)
+            alive = world.processes.alive(record.pid, record.pid_started)
+            progress = watch.look(ended=not alive)
+            if not alive:
+                raise _death(world, record, code, progress)
+            if watch.worth_asking():
+                health = ask_health(world, record)
+                if health.ready:
+                    watch.finish()
+                    return _noted_ready(world, record, health)
+            limit = watch.over(patience)
+            if limit:
+                problem = plan_stall_problem(
+                    record.name,
+                    waited_s=watch.waited_s,
+                    limit=limit,
+                    last_line=progress.last_line,
+                    log=record.log,
+                    phase=progress.phase,
+                )
+                if started.ours:
+                    _end(world, record)
+                raise ProblemError(problem)
+            world.clock.sleep(_LOOK_S)
+    except KeyboardInterrupt:
+        watch.clear()
+        if started.ours:
+            screen.step("running", t("interrupted: ending server `{name}`", name=record.name))
+            with _deaf_to_interrupts():
+                _end(world, record, patience_s=5.0)
+                world.servers.remove(record.name)
+        raise
+    finally:
+        watch.clear()
+
+
+class _Watch:
+    """Follows a start: new log lines, phases on the screen, and how long nothing moved."""
+
+    def __init__(self, world: World, screen: Screen, record: ServerRecord) -> None:
+        self._world = world
+        self._screen = screen
+        self._record = record
+        self._reader = LogReader(Path(record.log))
+        self._progress = Progress()
+        self._shown = 0
+        # Seconds since the process began, also where another run began it.
+        self._begun = world.clock.monotonic_s() - max(0.0, world.clock.now().timestamp() - record.started_at)
+        self._moved = world.clock.monotonic_s()
+        self._moved_mark: tuple[int, float] = (0, 0.0)
+        self._cpu_looked = 0.0
+        self._asked = world.clock.monotonic_s()
+        self._live = screen.interactive and not screen.plain
+        self._written = False
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds since the process began."""
+        return self._world.clock.monotonic_s() - self._begun
+
+    def look(self, *, ended: bool) -> Progress:
+        """Read what is new and show it."""
+        for line in self._reader.rest() if ended else self._reader.new_lines():
+            self._progress = advance(self._progress, line, self.waited_s)
+        done = self._progress.phases[:-1]
+        for phase in done[self._shown :]:
+            self.clear()
+            took = (phase.ended_s or 0.0) - phase.began_s
+            self._screen.step("ok", phase_title(phase.phase), seconds=took)
+        self._shown = len(done)
+        if self._live and not ended:
+            self._status()
+        return self._progress
+
+    def _status(self) -> None:
+        current = self._progress.phases[-1]
+        part = "" if self._progress.fraction is None else f" {_bar(self._progress.fraction)}"
+        text = f"  … {phase_title(current.phase)}{part}  {self.waited_s - current.began_s:.0f} s"
+        self._screen.people.write(f"\r\x1b[2K{text}")
+        self._screen.people.flush()
+        self._written = True
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._written:
+            self._screen.people.write("\r\x1b[2K")
+            self._screen.people.flush()
+            self._written = False
+
+    def finish(self) -> None:
+        """Show the end of the last phase."""
+        self.clear()
+        current = self._progress.phases[-1]
+        self._screen.step("ok", phase_title(current.phase), seconds=self.waited_s - current.began_s)
+        measured = self._progress.measured
+        size = "" if measured.kv_tokens is None else t("KV cache {n} tokens (measured)", n=f"{measured.kv_tokens:,}")
+        self._screen.step("ok", t("ready: {url}", url=self._record.url), size, self.waited_s)
+
+    def worth_asking(self) -> bool:
+        """Once a second when the port should open, each five seconds else (a line may be one we do not know)."""
+        now = self._world.clock.monotonic_s()
+        pause = _ASK_S if self._progress.phase == "serve" else 5 * _ASK_S
+        if self._progress.announced_ready and self._asked < self._moved:
+            pause = 0.0
+        if now - self._asked < pause:
+            return False
+        self._asked = now
+        return True
+
+    def over(self, patience: Patience) -> Literal["", "stall", "total"]:
+        """Which limit is passed. CPU time counts as movement: compilers are silent for minutes."""
+        now = self._world.clock.monotonic_s()
+        if now - self._cpu_looked > 5.0:
+            self._cpu_looked = now
+            mark = (self._reader.offset, self._world.processes.session_cpu_s(self._record.pid))
+            if mark[0] != self._moved_mark[0] or mark[1] > self._moved_mark[1] + 1.0:
+                self._moved, self._moved_mark = now, mark
+        if now - self._moved > patience.stall_s:
+            return "stall"
+        return "total" if self.waited_s > patience.total_s else ""
+
+
+def _bar(fraction: float, width: int = 20) -> str:
+    full = round(max(0.0, min(1.0, fraction)) * width)
+    return f"[{'#' * full}{'.' * (width - full)}] {fraction:.0%}"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a server answered. models: served name -> max_model_len. text: what came where it is not ready."""
+
+    ready: bool
+    models: tuple[tuple[str, int | None], ...] = ()
+    text: str = ""
+    status: int | None = None
+
+
+def ask_health(world: World, record: ServerRecord, *, timeout_s: float = 3.0) -> Health:
+    """Ask `/health`, then `/v1/models` with the key: ready is who answers both, and serves the name of the record."""
+    health = world.http.send(
+        HttpRequest("GET", record.url + "/health", timeout_s=timeout_s, connect_timeout_s=1.0, trust_env=False)
+    )
+    if not isinstance(health, HttpReply):
+        return Health(False, text=health.text)
+    if health.status != 200:
+        return Health(False, text=f"GET /health: {health.status}", status=health.status)
+    key = world.secrets.get(record.key_reference)
+    headers = (("authorization", f"Bearer {key.reveal()}"),) if key else ()
+    reply = world.http.send(
+        HttpRequest(
+            "GET", record.url + "/v1/models", headers, timeout_s=timeout_s, connect_timeout_s=1.0, trust_env=False
+        )
+    )
+    if not isinstance(reply, HttpReply):
+        return Health(False, text=reply.text)
+    document = reply.json()
+    if reply.status != 200 or not isinstance(document, dict):
+        return Health(False, text=f"GET /v1/models: {reply.status}", status=reply.status)
+    rows = [row for row in document.get("data") or () if isinstance(row, dict)]
+    models = tuple((str(row.get("id")), _whole(row.get("max_model_len"))) for row in rows)
+    if record.served_name not in dict(models):
+        names = ", ".join(name for name, _ in models)
+        return Health(False, models, t("another server answers there; it serves: {names}", names=names), reply.status)
+    return Health(True, models, status=200)
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _noted_ready(world: World, record: ServerRecord, health: Health) -> ServerRecord:
+    length = dict(health.models).get(record.served_name)
+    ready_at = record.ready_at or world.clock.now().timestamp()
+    noted = replace(record, ready_at=ready_at, max_model_len=length or record.max_model_len)
+    if noted != record:
+        with world.servers.changing(record.name):
+            now = world.servers.load(record.name)
+            if now is not None and (now.pid, now.pid_started) == (record.pid, record.pid_started):
+                world.servers.save(noted)
+    return noted
+
+
+class ServerDiedError(ProblemError):
+    """A server that ended before it was ready, with the changes that may let it start."""
+
+    def __init__(self, problem: Problem, remedies: tuple[Remedy, ...]) -> None:
+        super().__init__(problem)
+        self.remedies = remedies
+
+
+def _death(world: World, record: ServerRecord, code: int | None, progress: Progress) -> ServerDiedError:
+    if world.servers.life(record).remains:
+        world.processes.end_session(record.pid, patience_s=0)
+    log = Path(record.log)
+    try:
+        deaths = find_deaths_in_bytes(pieces_of_log(log))
+        tail = last_lines(log, 200)
+    except OSError as error:
+        deaths, tail = (), [str(error)]
+    problem = plan_end_problem(
+        record.name, code, tuple(death.problem for death in deaths), tail, log=record.log, phase=progress.phase
+    )
+    return ServerDiedError(problem, deaths[0].remedies if deaths else ())
+
+
+# --- stopping
+
+
+def stop_server(world: World, screen: Screen, name: str) -> bool:
+    """End a server with all its processes, see that its port is free again, and forget it.
+
+    Returns whether anything ran. Raises ProblemError for a name that is unknown, or where a part will not end.
+    """
+    check_name(name)
+    with _writable(world), world.servers.changing(name):
+        record = world.servers.load(name)
+        if record is None:
+            raise unknown_server(world, name)
+        life = world.servers.life(record)
+        begun = world.clock.monotonic_s()
+        ran = life.alive or bool(life.remains)
+        if ran:
+            # Whoever was told to stop a server finishes: half of it stopped is worse than either.
+            with _deaf_to_interrupts():
+                _end(world, record, screen=screen)
+        world.servers.remove(name)
+    if not ran:
+        screen.step("skipped", t("`{name}` was not running; its record is gone", name=name))
+        return False
+    seconds = world.clock.monotonic_s() - begun
+    if _port_free(record):
+        screen.step("ok", t("`{name}` is stopped", name=name), t("port {port} is free", port=record.port), seconds)
+    else:
+        holders = ", ".join(str(pid) for pid in port_holders(record.port)) or t("not visible from here")
+        text = t("port {port} is held by another process: {holders}", port=record.port, holders=holders)
+        screen.step("warning", t("`{name}` is stopped", name=name), text, seconds)
+    return True
+
+
+def _end(
+    world: World, record: ServerRecord, *, patience_s: float = STOP_PATIENCE_S, screen: Screen | None = None
+) -> None:
+    def say_kill() -> None:
+        if screen:
+            screen.step("warning", t("`{name}` does not end by itself; killing it", name=record.name))
+
+    life = world.servers.life(record)
+    if (life.alive or life.remains) and not world.processes.end_session(
+        record.pid, patience_s=patience_s, on_kill=say_kill
+    ):
+        left = world.processes.session_members(record.pid)
+        if left:
+            raise ProblemError(
+                Problem(
+                    "server-will-not-end",
+                    t("Processes of server `{name}` do not end.", name=record.name),
+                    t("A process that waits in the kernel (a driver, a dead network disk) cannot be killed."),
+                    saw=(t("pids: {pids}", pids=", ".join(str(pid) for pid in left)),),
+                    fix=Fix(
+                        t("Look what they wait for."), (f"ps -o pid,stat,wchan:32,cmd -p {','.join(map(str, left))}",)
+                    ),
+                )
+            )
+    # The kernel gives a port back a moment after the process that held it.
+    for _ in range(40):
+        if _port_free(record):
+            return
+        world.clock.sleep(0.05)
+
+
+def _port_free(record: ServerRecord) -> bool:
+    with suppress(OSError):
+        return port_is_free(record.host, record.port)
+    return False
+
+
+# --- choices
+
+
+def _choose_port(world: World, host: str, port: int | None, name: str) -> int:
+    try:
+        if port is not None:
+            if port_is_free(host, port):
+                return port
+            raise ProblemError(_port_taken(world, host, port, name))
+        for candidate in range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
+            if port_is_free(host, candidate):
+                return candidate
+        return free_port(host)
+    except OSError as error:
+        raise ProblemError(
+            Problem(
+                "bad-host",
+                t("This machine cannot listen on `{host}`.", host=host if port is None else f"{host}:{port}"),
+                t("A server listens on an address of its own machine: loopback, one of its own, or 0.0.0.0 for all."),
+                saw=(str(error),),
+                fix=Fix(t("Leave `--host` out for loopback, or take a port above 1023.")),
+            )
+        ) from error
+
+
+def _keep_key(world: World, wanted: _Wanted) -> str:
+    name = f"server-{wanted.name}"
+    key = wanted.key or world.secrets.get(f"store:{name}") or Secret("sk-" + secrets.token_urlsafe(32))
+    return world.secrets.put(name, key)
+
+
+def _served_name(model: str) -> str:
+    """A folder is served by its own name; a hub id as it is."""
+    return Path(model).name if os.sep in model and Path(model).is_absolute() else model
+
+
+@contextmanager
+def _writable(world: World) -> Iterator[None]:
+    """A state folder that cannot be written is one clear problem."""
+    try:
+        yield
+    except PermissionError as error:
+        raise ProblemError(_not_writable(error, world)) from error
+    except OSError as error:
+        import errno
+
+        if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ProblemError(_not_writable(error, world)) from error
+
+
+def _not_writable(error: OSError, world: World) -> Problem:
+    return Problem(
+        "state-not-writable",
+        t("llm-setup cannot write what it must remember about servers."),
+        saw=(f"{error.filename or world.paths.servers}: {error.strerror}",),
+        fix=Fix(t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)),
+    )
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C waits until the inside is done."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- problems
+
+
+def _windows() -> Problem:
+    return Problem(
+        "platform-unsupported",
+        t("vLLM does not run on Windows itself."),
+        fix=Fix(t("Run llm-setup inside WSL 2."), ("wsl --install", "wsl llm-setup init")),
+    )
+
+
+def _name_taken(running: ServerRecord, other: str) -> Problem:
+    return Problem(
+        "server-name-taken",
+        t("Another server runs as `{name}`.", name=running.name),
+        t("One name is one server, so that clients and `stop` mean the same."),
+        saw=(t("running: {model} on {url}", model=running.model, url=running.url), t("differs in: {what}", what=other)),
+        fix=Fix(
+            t("Stop it, or give the new one a name of its own with `--name`."), (f"llm-setup stop {running.name}",)
+        ),
+    )
+
+
+def _unknown_holder(world: World, name: str) -> Problem:
+    noted = world.files.read_bytes(world.servers.pid_path(name)) or b""
+    return Problem(
+        "server-record-lost",
+        t("A process of a server `{name}` lives, whose record is gone.", name=name),
+        saw=(t("pid: {pid}", pid=noted.decode("ascii", "replace").strip() or t("unknown")),),
+        fix=Fix(
+            t("End it by its pid, or use another name with `--name`."),
+            (f"fuser -v '{world.servers.folder / (name + '.life')}'",),
+        ),
+    )
+
+
+def unknown_server(world: World, name: str) -> ProblemError:
+    """The problem with a name that no server has."""
+    names = world.servers.names()
+    return ProblemError(
+        Problem(
+            "server-unknown",
+            t("There is no server `{name}`.", name=name),
+            saw=(t("known: {names}", names=", ".join(names) or t("none")),),
+            fix=Fix(t("See the list."), ("llm-setup status",)),
+        )
+    )
+
+
+def _port_taken(world: World, host: str, port: int, name: str) -> Problem:
+    own = next(
+        (r for n in world.servers.names() if n != name and (r := world.servers.load(n)) is not None and r.port == port),
+        None,
+    )
+    if own is not None and world.servers.life(own).alive:
+        saw = t("server `{name}` of llm-setup listens there", name=own.name)
+        fix = Fix(t("Stop it, or take another port."), (f"llm-setup stop {own.name}",))
+    else:
+        pids = ", ".join(str(pid) for pid in port_holders(port)) or t("not visible from here")
+        saw = t("held by pid: {pids}", pids=pids)
+        fix = Fix(t("Leave `--port` out and a free one is taken, or name another."))
+    return Problem(
+        "port-in-use",
+        t("Port {port} is taken.", port=port),
+        t("Only one process can listen on {host}:{port}.", host=host, port=port),
+        saw=(saw,),
+        fix=fix,
+    )
