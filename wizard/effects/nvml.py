@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 CHILD = Path(__file__).with_name("nvml_child.py")
 
@@ -20,6 +20,14 @@ class ChildReading:
     lines: tuple[str, ...]
     ended: Literal["done", "timeout", "crashed", "not-started"]
     text: str = ""
+
+
+class GpuReader(Protocol):
+    """Something that reads a driver's library and is asked for the lines once."""
+
+    def reading(self, time_limit_s: float) -> ChildReading:
+        """What was read within `time_limit_s`."""
+        ...
 
 
 class Child:

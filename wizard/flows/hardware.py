@@ -8,11 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from wizard.effects.machine import Host
-from wizard.effects.nvml import Child, start_amdsmi, start_nvml
+from wizard.effects.nvml import GpuReader, start_amdsmi, start_nvml
 from wizard.effects.world import World
 from wizard.hardware import amd, apple, intel, linux, nvidia
+from wizard.hardware.judge import judge_machine
 from wizard.hardware.machine import Cpu, DriverError, Gpu, GpuLink, GpuProcess, Machine
+from wizard.hardware.render import machine_json, render_machine
+from wizard.hardware.usable import choose_build
 from wizard.i18n import t
+from wizard.ui.screen import Screen
 
 # A driver without persistence mode wakes each GPU first: seconds for a machine with eight of them.
 GPU_TIME_LIMIT_S = 20.0
@@ -22,13 +26,21 @@ _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASS = "0x03"
 
 
-def observe_machine(world: World, *, host: Host | None = None, gpu_time_limit_s: float = GPU_TIME_LIMIT_S) -> Machine:
+def observe_machine(
+    world: World,
+    *,
+    host: Host | None = None,
+    nvml: GpuReader | None = None,
+    amdsmi: GpuReader | None = None,
+    gpu_time_limit_s: float = GPU_TIME_LIMIT_S,
+) -> Machine:
     """This machine as it is now. Never raises for what cannot be read: that is None, and `unknown` says why.
 
     gpu_time_limit_s bounds how long a GPU driver may take to answer; a hung driver costs that long and no more.
+    host, nvml, amdsmi: what to read instead of this machine and its drivers' libraries.
     """
     host = host or Host(env=world.env)
-    reader = start_nvml(world.env) if world.platform != "darwin" else None
+    reader = nvml or (start_nvml(world.env) if world.platform != "darwin" else None)
     try:
         if world.platform == "darwin":
             machine = _mac(host)
@@ -42,7 +54,7 @@ def observe_machine(world: World, *, host: Host | None = None, gpu_time_limit_s:
             disk_free_gib=host.free_gib(world.paths.data),
         )
         if world.platform == "linux":
-            machine = _other_gpus(machine, host, gpu_time_limit_s)
+            machine = _other_gpus(machine, host, amdsmi, gpu_time_limit_s)
     except BaseException:
         if reader:
             reader.reading(0.0)
@@ -140,7 +152,7 @@ def _windows(host: Host, world: World) -> Machine:
     return Machine("windows", cpu, None, None, unknown=(why,))
 
 
-def _nvidia(machine: Machine, host: Host, reader: Child, time_limit_s: float) -> Machine:
+def _nvidia(machine: Machine, host: Host, reader: GpuReader, time_limit_s: float) -> Machine:
     reading = reader.reading(time_limit_s)
     facts = nvidia.parse_nvml(reading.lines, reading.ended, time_limit_s)
     error: DriverError | None = facts.error
@@ -238,7 +250,7 @@ def _pci_name(host: Host, address: str) -> str | None:
     return linux.parse_pci_name(ids, vendor, device) if ids and vendor and device else None
 
 
-def _other_gpus(machine: Machine, host: Host, time_limit_s: float) -> Machine:
+def _other_gpus(machine: Machine, host: Host, amdsmi: GpuReader | None, time_limit_s: float) -> Machine:
     cards = [card for card in host.drm_cards() if card[1]]
     amd_cards = [card for card in cards if card[2].get("vendor", "").strip() == amd.VENDOR]
     intel_cards = [
@@ -246,7 +258,7 @@ def _other_gpus(machine: Machine, host: Host, time_limit_s: float) -> Machine:
     ]
     if not amd_cards and not intel_cards:
         return machine
-    reader = start_amdsmi(host.env) if amd_cards else None
+    reader = (amdsmi or start_amdsmi(host.env)) if amd_cards else None
     clients = dict(_drm_clients(host))
     nodes = list(_kfd_nodes(host))
     by_address = {node.pci_bus_id: node for node in nodes}
@@ -327,3 +339,20 @@ def _drm_clients(host: Host) -> Iterator[tuple[int, list[amd.DrmClient]]]:
                     clients.append(client)
         if clients:
             yield pid, clients
+
+
+def show_hardware(world: World, screen: Screen, *, gpu_time_limit_s: float = GPU_TIME_LIMIT_S) -> bool:
+    """Observe and show this machine; returns whether a problem of severity error was found."""
+    machine = observe_machine(world, gpu_time_limit_s=gpu_time_limit_s)
+    choice = choose_build(machine)
+    problems = judge_machine(machine)
+    if screen.as_json:
+        screen.document(machine_json(machine, choice, problems))
+    else:
+        for line in render_machine(machine, choice, symbols=screen.symbols):
+            screen.line(line)
+        for problem in problems:
+            screen.line()
+            for line in screen.problem_lines(problem):
+                screen.line(line)
+    return any(problem.severity == "error" for problem in problems)
