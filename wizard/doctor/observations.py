@@ -26,6 +26,7 @@ class Target:
     key: as the client would send it; None where no key was found. key_source and source: a file or a variable.
     small_model: the model for side jobs (titles, haiku), where the client has one and it is set.
     max_tokens, context_tokens: what the client asks for in a request and what it believes the window to be.
+    auth: the header in which the client sends the key.
     """
 
     client: str
@@ -38,6 +39,7 @@ class Target:
     max_tokens: int | None = None
     context_tokens: int | None = None
     wire: Wire = "chat"
+    auth: AuthStyle = "bearer"
 
     @property
     def key_hint(self) -> str:

@@ -1,0 +1,174 @@
+"""Sends the doctor's probes: rounds of parallel requests, each planned from what the rounds before showed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from wizard.doctor import probes
+from wizard.doctor.observations import AddressResult, Exchange, NetworkFacts, Observations, ProxyRoute, Target
+from wizard.doctor.probes import Probe, Spot, candidates, spot_of
+from wizard.doctor.reach import Reach, judge_models, judge_reach
+from wizard.effects.network import Network
+from wizard.effects.world import World
+from wizard.endpoint.proxies import route
+
+_WORKERS = 24
+_MODEL_TIMEOUT_S = 20.0
+_SEARCH_TIMEOUT_S = 10.0
+_CA_VARIABLES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_MAX_BASES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """timeout_s: for an answer of the model. cheap: send nothing that a model would have to answer."""
+
+    timeout_s: float = _MODEL_TIMEOUT_S
+    cheap: bool = False
+
+
+class Prober:
+    """Probes endpoints. One pool of threads serves all of them, so twenty endpoints are not twenty times as slow."""
+
+    def __init__(self, world: World, limits: Limits, network: Network | None = None) -> None:
+        self._world = world
+        self._limits = limits
+        self._network = network or Network()
+
+    def examine(self, shared: Observations, target: Target) -> Observations:
+        """The shared evidence with everything that this endpoint's probes and its network showed."""
+        try:
+            parts = urlsplit(target.base_url.strip())
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            return shared.at(target)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return shared.at(target)
+        way = route(target.base_url.strip(), self._world.env)
+        spot = spot_of(target, self._limits.timeout_s)
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            looking = pool.submit(
+                self._network.look, parts.scheme, parts.hostname, port, ca_file=self._ca_file(), timeout_s=3.5
+            )
+            first = self._send(pool, probes.plan_first(target, spot, proxied=way.proxy is not None))
+            network = replace(
+                looking.result(), proxy=ProxyRoute(_without_password(way.proxy), way.variable, way.bypass)
+            )
+            seen = shared.at(target, first, network)
+            if self._nothing_answers(seen):
+                return self._look_elsewhere(pool, seen, spot)
+            seen = self._search(pool, seen, spot)
+            return self._behaviour(pool, seen, target, spot)
+
+    def _send(self, pool: ThreadPoolExecutor, planned: Iterable[Probe]) -> tuple[Exchange, ...]:
+        wanted = [probe for probe in planned if not (self._limits.cheap and probe.generates)]
+        send: Callable[[Probe], Exchange] = lambda p: Exchange(p.id, p.summary, self._world.http.send(p.request))  # noqa: E731
+        return tuple(pool.map(send, wanted))
+
+    def _more(self, pool: ThreadPoolExecutor, seen: Observations, planned: Iterable[Probe]) -> Observations:
+        return replace(seen, exchanges=(*seen.exchanges, *self._send(pool, planned)))
+
+    def _ca_file(self) -> str:
+        return next((self._world.env[name] for name in _CA_VARIABLES if self._world.env.get(name)), "")
+
+    @staticmethod
+    def _nothing_answers(seen: Observations) -> bool:
+        return bool(seen.exchanges) and all(exchange.failure is not None for exchange in seen.exchanges)
+
+    def _look_elsewhere(self, pool: ThreadPoolExecutor, seen: Observations, spot: Spot) -> Observations:
+        """Nothing answered: is it the scheme, or does the same port answer on another host that may be meant?"""
+        network = seen.network
+        assert network is not None
+        if network.reachable:
+            return self._more(pool, seen, probes.plan_scheme(spot))
+        if network.resolve_error and network.host not in ("host.docker.internal",):
+            return seen
+        hosts = [host for host in self._other_hosts(network) if host != network.host]
+        knocks: list[AddressResult] = list(pool.map(lambda host: self._network.knock(host, network.port), hosts))
+        return replace(seen, network=replace(network, elsewhere=tuple(zip(hosts, knocks, strict=True))))
+
+    def _other_hosts(self, network: NetworkFacts) -> tuple[str, ...]:
+        own = self._network.own_addresses()
+        gateways = tuple(f"{address.rsplit('.', 1)[0]}.1" for address in own)
+        return tuple(dict.fromkeys(("127.0.0.1", "::1", "host.docker.internal", *own, *gateways)))
+
+    def _search(self, pool: ThreadPoolExecutor, seen: Observations, spot: Spot) -> Observations:
+        """The rounds between: find the place, the key's style, the program's name that is let through."""
+        reach = judge_reach(seen)
+        spot = replace(spot, direct=reach.direct, timeout_s=min(spot.timeout_s, _SEARCH_TIMEOUT_S))
+        if reach.main is not None and reach.main.grade in ("absent", "page"):
+            seen = self._more(pool, seen, (*probes.plan_models_search(spot), *probes.plan_other_wires(spot, spot.base)))
+            seen = self._search_main(pool, seen, spot)
+            reach = judge_reach(seen)
+        best = reach.best
+        if best is not None and best.family == "waf":
+            seen = self._more(pool, seen, probes.plan_user_agent(spot))
+        elif best is not None and best.family in ("auth", "key-format", "upstream-auth"):
+            spot = replace(spot, base=reach.base or spot.base)
+            planned = [*probes.plan_auth(spot)]
+            if spot.wire != "chat" and seen.exchange("other.chat") is None:
+                planned += probes.plan_other_wires(spot, spot.base)
+            seen = self._more(pool, seen, planned)
+        return seen
+
+    def _search_main(self, pool: ThreadPoolExecutor, seen: Observations, spot: Spot) -> Observations:
+        listed = [
+            candidate.base
+            for candidate in candidates(spot.base, spot.wire)
+            if judge_models(seen.exchange(f"models@{candidate.base}")) is not None
+        ]
+        near = [candidate.base for candidate in candidates(spot.base, spot.wire) if candidate.kind != "vendor"]
+        first = tuple(dict.fromkeys([*listed, *near]))[:_MAX_BASES]
+        seen = self._more(pool, seen, probes.plan_main_search(spot, first))
+        if judge_reach(seen).base is None and not listed:
+            rest = tuple(c.base for c in candidates(spot.base, spot.wire) if c.base not in first)
+            seen = self._more(pool, seen, probes.plan_main_search(spot, rest))
+        return seen
+
+    def _behaviour(self, pool: ThreadPoolExecutor, seen: Observations, target: Target, spot: Spot) -> Observations:
+        reach = judge_reach(seen)
+        place = behaviour_spot(reach, spot)
+        return seen if place is None else self._more(pool, seen, probes.plan_behaviour(target, place))
+
+
+# Replies after which variations of the request can tell something.
+_TELLING = (
+    "tools-off",
+    "tool-type",
+    "max-tokens",
+    "context",
+    "no-template",
+    "developer-role",
+    "no-system-role",
+    "role-order",
+    "content-parts",
+    "beta-fields",
+    "parameter",
+    "schema",
+    "model",
+    "server-error",
+    "other",
+)
+
+
+def behaviour_spot(reach: Reach, spot: Spot) -> Spot | None:
+    """Where variations are worth sending: the place, style and model that work, whatever is configured; None: nowhere."""
+    best = reach.best
+    if best is None or reach.base is None or best.grade not in ("works", "answers"):
+        return None
+    if best.grade == "answers" and best.family not in _TELLING:
+        return None
+    model = spot.model
+    if best.family == "model" and reach.model_ids and model not in reach.model_ids:
+        model = reach.model_ids[0]
+    return replace(spot, base=reach.base, auth=reach.auth, model=model, direct=reach.direct)
+
+
+def _without_password(proxy: str | None) -> str | None:
+    if proxy is None:
+        return None
+    parts = urlsplit(proxy)
+    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
