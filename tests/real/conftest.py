@@ -1,0 +1,286 @@
+"""A real vLLM, real clients, and homes to put them in.
+
+Before the first test everything is installed and the one server of the session is started, two things at a time, so
+that each test's time is its own. `LLM_SETUP_TEST_CACHE`: where to install (default `.cache/real`).
+`LLM_SETUP_TEST_VLLM`: a virtual environment with a vLLM to use instead of installing one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from . import tiny_models
+from .homes import Home, make_home, programs_of
+from .installing import (
+    HERE,
+    REPOSITORY,
+    Client,
+    cache_folder,
+    client_bin,
+    clients,
+    made_once,
+    pip_environment,
+    run,
+    tokenizer_gguf,
+)
+from .processes import end_marked, marked
+from .vllm_servers import RealServer, start_vllm, stop_vllm
+
+SERVED_NAME = "Scripted/Ready-64k"
+SERVER_ARGUMENTS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+INSTALL_RUNTIME = """
+from wizard.effects.world import real_world
+from wizard.flows.hardware import observe_machine
+from wizard.flows.runtime import ensure_runtime
+from wizard.ui.screen import Screen
+world = real_world()
+print(ensure_runtime(world, Screen(), observe_machine(world)).python)
+"""
+
+
+class Workshop:
+    """What the session installs and starts, each once and in the background; a failure shows where it is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.seconds: dict[str, float] = {}
+        self.servers: list[RealServer] = []
+        # Two installers: there are two cores. What waits for another job has threads of its own.
+        self.installers = ThreadPoolExecutor(2)
+        self.waiters = ThreadPoolExecutor(8)
+        self.jobs: dict[str, Future] = {}
+
+    def submit(self, name: str, job: Callable, *arguments: object, waits: bool = True) -> Future:
+        """The running or finished job of that name, started now if it is new."""
+
+        def timed() -> object:
+            begun = time.monotonic()
+            try:
+                return job(*arguments)
+            finally:
+                self.seconds[name] = time.monotonic() - begun
+
+        if name not in self.jobs:
+            self.jobs[name] = (self.waiters if waits else self.installers).submit(timed)
+        return self.jobs[name]
+
+    def program(self, client: Client) -> Path:
+        """The client's program."""
+        return self.submit(client.name, client_bin, client, waits=False).result()
+
+    def runtime(self) -> Path:
+        """The Python of a virtual environment with vLLM; installed by the wizard's own code if none was named."""
+        return self.submit("vllm", install_vllm).result()
+
+    def gguf(self) -> Path:
+        """SmolLM2 as GGUF."""
+        return self.submit("smollm2", tokenizer_gguf).result()
+
+    def scripted_model(self) -> Path:
+        """The folder of the model that answers by script, made anew when the script changes."""
+
+        def make() -> Path:
+            script = HERE / "scripted_model.py"
+            version = script.stat().st_mtime_ns
+            python, gguf = self.runtime(), self.gguf()
+            return made_once(
+                cache_folder() / f"scripted-model-{version}", lambda folder: run(python, script, gguf, folder)
+            )
+
+        return self.submit("scripted model", make).result()
+
+    def start(self, folder: Path, **how: object) -> RealServer:
+        """A server that is stopped at the end of the session at the latest."""
+        server = start_vllm(self.runtime(), folder, self.folder / f"server-{len(self.servers)}", **how)
+        self.servers.append(server)
+        return server
+
+    def start_scripted(self) -> RealServer:
+        """Start the session's one server."""
+        return self.start(
+            self.scripted_model(),
+            key=f"sk-real-{secrets.token_hex(16)}",
+            served_name=SERVED_NAME,
+            arguments=SERVER_ARGUMENTS,
+        )
+
+    def scripted_server(self) -> RealServer:
+        """The session's one server."""
+        return self.submit("scripted server", self.start_scripted).result()
+
+    def close(self) -> None:
+        """Stop all servers; whatever else still runs with our mark is killed."""
+        self.installers.shutdown(wait=True, cancel_futures=True)
+        self.waiters.shutdown(wait=True, cancel_futures=True)
+        for server in self.servers:
+            stop_vllm(server)
+        end_marked()
+
+
+def install_vllm() -> Path:
+    """LLM_SETUP_TEST_VLLM's Python, or that of a runtime which the wizard installs into the cache."""
+    given = os.environ.get("LLM_SETUP_TEST_VLLM")
+    if given:
+        return Path(given).absolute() / "bin" / "python"
+    home = cache_folder() / "wizard"
+    env = pip_environment() | {"LLM_SETUP_HOME": str(home)}
+    ended = subprocess.run(
+        [sys.executable, "-c", INSTALL_RUNTIME], env=env, stdout=subprocess.PIPE, text=True, timeout=1500, check=True
+    )
+    return Path(ended.stdout.strip().splitlines()[-1])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests here are real ones; none takes longer than five minutes once everything is installed."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.real)
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(300))
+
+
+WORKSHOP = pytest.StashKey[Workshop]()
+
+
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Install and start what the selected tests ask for, before the first of them."""
+    ours = [item for item in session.items if item.path.is_relative_to(HERE)]
+    if session.config.option.collectonly or not ours:
+        return
+    base = Path(session.config._tmp_path_factory.mktemp("real"))  # type: ignore[attr-defined]
+    workshop = session.config.stash[WORKSHOP] = Workshop(base)
+    fixtures = {name for item in ours for name in getattr(item, "fixturenames", ())}
+    if "scripted_server" in fixtures:
+        workshop.submit("scripted server", workshop.start_scripted)
+    named = [callspec.params.get("client") for item in ours if (callspec := getattr(item, "callspec", None))]
+    for client in clients().values():
+        if client in named:
+            workshop.submit(client.name, client_bin, client, waits=False)
+    for job in list(workshop.jobs.values()):
+        job.exception()  # shown by the test that needs it
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """No process of ours outlives the session."""
+    if workshop := session.config.stash.get(WORKSHOP, None):
+        workshop.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How the time before the tests was spent."""
+    if workshop := config.stash.get(WORKSHOP, None):
+        parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in workshop.seconds.items())
+        terminalreporter.write_line(f"real: installed and started, two to three at a time: {parts}")
+
+
+@pytest.fixture(scope="session")
+def workshop(request: pytest.FixtureRequest) -> Workshop:
+    """The session's workshop."""
+    return request.config.stash[WORKSHOP]
+
+
+@pytest.fixture(scope="session")
+def vllm_runtime(workshop: Workshop) -> Path:
+    """The Python of a virtual environment with a vLLM that serves on this machine."""
+    return workshop.runtime()
+
+
+@pytest.fixture(scope="session")
+def scripted_server(workshop: Workshop) -> RealServer:
+    """A real vLLM, with a key and the hermes tool parser, whose model answers by script. One for the session."""
+    return workshop.scripted_server()
+
+
+@pytest.fixture
+def start_server(workshop: Workshop) -> Iterator[Callable[..., RealServer]]:
+    """`start_server(folder, key=..., served_name=..., arguments=..., env=...)`: a server for this test alone."""
+    started: list[RealServer] = []
+
+    def start(folder: Path, **how: object) -> RealServer:
+        started.append(workshop.start(folder, **how))
+        return started[-1]
+
+    yield start
+    for server in started:
+        stop_vllm(server)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(workshop: Workshop) -> Callable[[str], Path]:
+    """`tiny_model("dense" | "sliding" | "moe" | "mla")`: a folder with config and tokenizer, no weights; it is served
+    with `--load-format dummy`."""
+
+    def make(kind: str) -> Path:
+        place = workshop.folder / "tiny" / kind
+        return place if place.exists() else tiny_models.write(kind, workshop.gguf(), place)
+
+    return make
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path) -> Home:
+    """A home with nothing in it but a scratch repository."""
+    return make_home(tmp_path / "home")
+
+
+@pytest.fixture(params=["empty", "lived-in"])
+def home_kind(request: pytest.FixtureRequest) -> str:
+    """Which home."""
+    return request.param
+
+
+@pytest.fixture
+def home(home_kind: str, client: Client, workshop: Workshop, tmp_path: Path) -> Iterator[Home]:
+    """A home of that kind, the client on its PATH; whatever the client leaves running is ended."""
+    before = frozenset(marked())
+    yield make_home(
+        tmp_path / "home", lived_in=home_kind == "lived-in", programs=programs_of(client, workshop.program(client))
+    )
+    end_marked(but=before)
+
+
+@pytest.fixture
+def fresh_clone(tmp_path: Path) -> Callable[[], Path]:
+    """`fresh_clone()`: what someone gets who clones the repository now: the last commit, nothing ignored or edited."""
+
+    def clone() -> Path:
+        place = tmp_path / "llm-setup"
+        subprocess.run(["git", "clone", "-q", "--no-hardlinks", REPOSITORY, place], check=True)
+        return place
+
+    return clone
+
+
+def _shell(name: str, package: str) -> str:
+    """The shell's path. In CI, where the machine may be told to, the distribution's package is installed."""
+    found = shutil.which(name)
+    if found or os.environ.get("CI") != "true" or not package:
+        return found or ""
+    for arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
+        subprocess.run(["apt-get", *arguments], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return shutil.which(name) or ""
+
+
+@pytest.fixture(scope="session")
+def find_shell() -> Callable[[str], str]:
+    """`find_shell("zsh")`: its path. Skips where there is none, and fails instead where CI must have it."""
+
+    def find(name: str) -> str:
+        found = _shell(name, {"zsh": "zsh", "fish": "fish"}.get(name, ""))
+        if not found:
+            if os.environ.get("CI") == "true" and name != "pwsh":
+                pytest.fail(f"CI must have {name}")
+            pytest.skip(f"no {name} on this machine")
+        return found
+
+    return find

@@ -1,0 +1,97 @@
+"""A home folder, a scratch repository in it, and the wizard and clients run as someone who lives there."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .installing import HERE, Client, node
+from .processes import Ended, environment, run
+from .scripted_model import PROOF_WORD
+
+LIVED_IN = HERE / "lived_in"
+
+# What an SDK's user writes, no more: everything else comes from the environment.
+SDK_PROGRAMS = {
+    "openai-sdk": """\
+import sys, openai
+model, prompt = sys.argv[1:]
+reply = openai.OpenAI().chat.completions.create(model=model, messages=[{"role": "user", "content": prompt}])
+print(reply.choices[0].message.content)
+""",
+    "anthropic-sdk": """\
+import sys, anthropic
+model, prompt = sys.argv[1:]
+ask = anthropic.Anthropic().messages.create
+reply = ask(model=model, max_tokens=64, messages=[{"role": "user", "content": prompt}])
+print(reply.content[0].text)
+""",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """`folder` is $HOME; `work` is a git repository below it with one file, named and filled with PROOF_WORD."""
+
+    folder: Path
+    programs: tuple[Path, ...] = ()
+    printed: list[str] = field(default_factory=list)
+
+    @property
+    def work(self) -> Path:
+        """Where clients are started."""
+        return self.folder / "projects" / "scratch"
+
+    def env(self, **more: str) -> dict[str, str]:
+        """The environment of a fresh login here: no key, no URL."""
+        return environment(self.folder, self.programs, **more)
+
+    def wizard(self, *arguments: str, within_s: float = 60, given: str | None = None, **env: str) -> Ended:
+        """Run `llm-setup` in the scratch repository. What it prints is kept for the leak test."""
+        command = [sys.executable, "-m", "wizard", *arguments]
+        ended = run(command, env=self.env(**env), cwd=self.work, within_s=within_s, given=given)
+        self.printed.append(ended.stdout + ended.stderr)
+        return ended
+
+    def ask(self, client: Client, program: Path, model: str, prompt: str, **env: str) -> Ended:
+        """Ask the real client one thing, headless, in the scratch repository."""
+        command = [program, *client.arguments(prompt, model)]
+        return run(command, env=self.env(**env), cwd=self.work, within_s=client.within_s)
+
+    def ask_from_shell(self, client: Client, program: Path, model: str, prompt: str) -> Ended:
+        """The same from a new interactive bash, whose start-up files tell it the triple."""
+        line = shlex.join([str(program), *client.arguments(prompt, model, SDK_PROGRAMS[client.name])])
+        return run(["bash", "-i", "-c", line], env=self.env(), cwd=self.work, within_s=client.within_s)
+
+    def shell(self, shell: Sequence[str | Path], script: str, within_s: float = 60, **env: str) -> Ended:
+        """Run a script in a shell, in the scratch repository."""
+        return run([*shell, script], env=self.env(**env), cwd=self.work, within_s=within_s)
+
+    def files(self) -> dict[str, bytes]:
+        """Every file outside the scratch repository and the wizard's own folders: path below home -> bytes."""
+        return {
+            str(path.relative_to(self.folder)): path.read_bytes()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file() and not path.is_relative_to(self.work) and "llm-setup" not in path.parts
+        }
+
+
+def make_home(folder: Path, *, lived_in: bool = False, programs: tuple[Path, ...] = ()) -> Home:
+    """A new home, empty or with every client's files of someone who has used it for a year."""
+    if lived_in:
+        shutil.copytree(LIVED_IN, folder, symlinks=True)
+    home = Home(folder, programs)
+    home.work.mkdir(parents=True)
+    (home.work / f"{PROOF_WORD}.txt").write_text(f"{PROOF_WORD}\n")
+    subprocess.run(["git", "init", "-q", home.work], check=True, env=home.env())
+    return home
+
+
+def programs_of(client: Client, program: Path) -> tuple[Path, ...]:
+    """What the client's folder and Node add to PATH."""
+    return (program.parent, node()) if client.origin == "npm" else (program.parent,)

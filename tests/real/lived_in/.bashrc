@@ -1,0 +1,4 @@
+# ~/.bashrc
+case $- in *i*) ;; *) return;; esac
+alias ll="ls -l"
+export EDITOR=vim

@@ -1,0 +1,2 @@
+setopt histignoredups
+export EDITOR=vim
