@@ -164,7 +164,7 @@ API const char *nvmlErrorString(int code) {
     case 9: return "Driver Not Loaded";
     case FUNCTION_NOT_FOUND: return "Function Not Found";
     case 15: return "GPU is lost";
-    case 18: return "Driver/library version mismatch";
+    case 18: return "RM has detected an NVML/RM version mismatch.";
     case 999: return "Unknown Error";
     default: return "Stand-in error";
     }

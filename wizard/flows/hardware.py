@@ -178,7 +178,8 @@ def _nvidia(machine: Machine, host: Host, reader: GpuReader, time_limit_s: float
         ]
         if not cards:
             return machine
-        error = "driver-missing"
+        if error == "driver-library-missing":
+            error = "driver-missing"
         gpus = tuple(
             Gpu(
                 index,
