@@ -20,11 +20,14 @@ class Places:
     own: Path
 
     def resolve(self, pattern: str) -> Path:
-        """`~/x`, `./x`, `{config}/x` or `%APPDATA%/x` as an absolute path."""
+        """`~/x`, `./x`, `{xdg_config}/x`, `{config}/x` or `%APPDATA%/x` as an absolute path."""
         if pattern.startswith("~"):
             return self.home / pattern[1:].lstrip("/\\")
         if pattern.startswith("{config}"):
             return self.own / pattern[len("{config}") :].lstrip("/\\")
+        if pattern.startswith("{xdg_config}"):
+            base = Path(self.env.get("XDG_CONFIG_HOME") or self.home / ".config")
+            return base / pattern[len("{xdg_config}") :].lstrip("/\\")
         if pattern.startswith("%APPDATA%"):
             roaming = self.env.get("APPDATA") or str(self.home / "AppData" / "Roaming")
             return Path(roaming) / pattern[len("%APPDATA%") :].lstrip("/\\")

@@ -157,6 +157,8 @@ def render_client(
                 )
             )
         text = render_text(templates[file.template], values, f"{spec.name}/{file.template}")
+        if not text.strip():
+            continue  # a template whose conditions leave nothing has nothing to say on this endpoint
         rendered.append(Rendered(file, places.choose(file, exists), text))
     return tuple(rendered)
 
@@ -190,6 +192,15 @@ def _after(file: FileSpec, path: Path, before: bytes | None, text: str) -> bytes
         after = merge(None, text, file.format, path)
         parse(after, file.format, path)
         return after
-    after = merge(before, text, file.format, path, own=file.own, list_keys=file.list_keys)
+    after = merge(
+        before,
+        text,
+        file.format,
+        path,
+        own=file.own,
+        list_keys=file.list_keys,
+        defaults=file.defaults,
+        list_first=file.list_first,
+    )
     parse(after, file.format, path)
     return after

@@ -117,6 +117,8 @@ def merge(
     *,
     own: Sequence[str] = (),
     list_keys: Sequence[tuple[str, str]] = (),
+    defaults: Sequence[str] = (),
+    list_first: bool = False,
 ) -> bytes:
     """The file with every leaf of the rendered fragment in it. Raises ProblemError, never returns a half-right file."""
     ours = parse_fragment(fragment, kind)
@@ -129,7 +131,7 @@ def merge(
     if kind == "yaml" and there == {} and isinstance(ours, list):
         there = []
     try:
-        ops = plan_merge(there, ours, own, list_keys)
+        ops = plan_merge(there, ours, own, list_keys, defaults=defaults, list_first=list_first)
     except Conflict as conflict:
         raise _conflict(path, conflict.where) from conflict
     return _carry_out(content, kind, there, ops, path)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wizard.clients.formats.ops import Drop, Op, Path
+from wizard.clients.formats.ops import Conflict, Drop, Op, Path, Put, dotted
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
@@ -157,7 +157,7 @@ def edit_json(text: str, ops: Sequence[Op], newline: str) -> str:
     for op in ops:
         holder = _find(text, op.path[:-1])
         members = list(_members(text, holder))
-        there = [member for member in members if member.key == op.path[-1]]
+        there = [] if isinstance(op, Put) and op.front else [m for m in members if m.key == op.path[-1]]
         if isinstance(op, Drop):
             for member in reversed(there):
                 text = _drop(text, holder, member)
@@ -169,6 +169,8 @@ def edit_json(text: str, ops: Sequence[Op], newline: str) -> str:
                 render_value(op.value, unit, indent, newline) if multiline else json.dumps(op.value, ensure_ascii=False)
             )
             text = text[: member.value] + value + text[member.end :]
+        elif op.front:
+            raise Conflict(dotted(op.path))
         else:
             text = _insert(text, holder, members, op.path[-1], op.value, unit, newline)
     return text

@@ -25,10 +25,14 @@ class Conflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Set the value at a path; all of the path but its last step exists. An index equal to the length appends."""
+    """Set the value at a path; all of the path but its last step exists. An index equal to the length appends.
+
+    front: insert before the first item of the list instead; the path's last step is 0.
+    """
 
     path: Path
     value: Any
+    front: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +56,39 @@ def pointer(text: str) -> tuple[str, ...]:
 
 
 def plan_merge(
-    document: Any, fragment: Any, own: Sequence[str] = (), list_keys: Sequence[tuple[str, str]] = ()
+    document: Any,
+    fragment: Any,
+    own: Sequence[str] = (),
+    list_keys: Sequence[tuple[str, str]] = (),
+    *,
+    defaults: Sequence[str] = (),
+    list_first: bool = False,
 ) -> tuple[Op, ...]:
     """The changes that put every leaf of `fragment` into `document` and keep all else.
 
     Below a pointer of `own`, what the fragment lacks is removed. A list named in `list_keys` is merged item by item,
-    identified by the given field; any other list is replaced. Raises Conflict.
+    identified by the given field; any other list is replaced. What stands at a pointer of `defaults` already is kept.
+    list_first: new items come first in their list. Raises Conflict.
     """
-    owned = {pointer(item) for item in own}
-    lists = {pointer(where): field for where, field in list_keys}
-    return tuple(_merge(document, fragment, (), owned, lists, False))
+    rules = _Rules(
+        frozenset(pointer(item) for item in own),
+        {pointer(where): field for where, field in list_keys},
+        frozenset(pointer(item) for item in defaults),
+        list_first,
+    )
+    return tuple(_merge(document, fragment, (), rules, False))
 
 
-def _merge(
-    old: Any, new: Any, at: Path, owned: set[tuple[str, ...]], lists: dict[tuple[str, ...], str], ours: bool
-) -> Iterator[Op]:
-    ours = ours or at in owned
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    owned: frozenset[tuple[str, ...]]
+    lists: Mapping[Path, str]
+    defaults: frozenset[Path]
+    list_first: bool
+
+
+def _merge(old: Any, new: Any, at: Path, rules: _Rules, ours: bool) -> Iterator[Op]:
+    ours = ours or at in rules.owned
     if isinstance(new, Mapping):
         if not isinstance(old, Mapping):
             raise Conflict(dotted(at))
@@ -79,16 +100,16 @@ def _merge(
             step = (*at, key)
             if key not in old or (old[key] is None and isinstance(value, Mapping | list)):
                 yield Put(step, value)
-            elif _same(old[key], value):
+            elif _same(old[key], value) or step in rules.defaults:
                 continue
-            elif isinstance(value, Mapping) or (isinstance(value, list) and step in lists):
-                yield from _merge(old[key], value, step, owned, lists, ours)
+            elif isinstance(value, Mapping) or (isinstance(value, list) and step in rules.lists):
+                yield from _merge(old[key], value, step, rules, ours)
             elif isinstance(old[key], Mapping) and not ours:
                 raise Conflict(dotted(step))
             else:
                 yield Put(step, value)
         return
-    field = lists[at]  # type: ignore[index]
+    field = rules.lists[at]
     if not isinstance(old, list):
         raise Conflict(dotted(at))
     appended = 0
@@ -96,11 +117,13 @@ def _merge(
         index = next(
             (n for n, there in enumerate(old) if isinstance(there, Mapping) and there.get(field) == item[field]), None
         )
-        if index is None:
+        if index is None and rules.list_first and old:
+            yield Put((*at, 0), item, front=True)
+        elif index is None:
             yield Put((*at, len(old) + appended), item)
             appended += 1
         elif not _same(old[index], item):
-            yield from _merge(old[index], item, (*at, index), owned, lists, False)
+            yield from _merge(old[index], item, (*at, index), rules, False)
 
 
 def plan_undo(current: Any, original: Any, written: Any) -> tuple[Op, ...]:
@@ -135,6 +158,8 @@ def overlay(document: Any, ops: Sequence[Op]) -> Any:
         last = op.path[-1]
         if isinstance(op, Drop):
             del target[last]
+        elif isinstance(target, list) and op.front:
+            target.insert(0, copy.deepcopy(op.value))
         elif isinstance(target, list) and last == len(target):
             target.append(copy.deepcopy(op.value))
         else:

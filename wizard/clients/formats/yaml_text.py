@@ -78,7 +78,12 @@ def edit_yaml(text: str, ops: Sequence[Op], newline: str) -> str:
         if root is None or (_is_scalar(root) and root.value in ("", "~", "null") and not op.path[:-1]):
             text = _append_to_empty(text, op, newline)
             continue
-        text = _drop(text, root, op.path) if isinstance(op, Drop) else _put(text, root, op.path, op.value, newline)
+        if isinstance(op, Drop):
+            text = _drop(text, root, op.path)
+        elif op.front:
+            text = _put_first(text, root, op.path, op.value, newline)
+        else:
+            text = _put(text, root, op.path, op.value, newline)
     return text
 
 
@@ -155,6 +160,24 @@ def _put(text: str, root: Any, path: Path, value: Any, newline: str) -> str:
     else:
         lines = _block([value], indent)
     return text[:spot] + newline + newline.join(lines) + text[spot:]
+
+
+def _put_first(text: str, root: Any, path: Path, value: Any, newline: str) -> str:
+    """A new item before the first of a list."""
+    node = root
+    for step in path[:-1]:
+        found = _child(node, step)
+        if found is None:
+            raise Conflict(dotted(path))
+        node = found[1]
+    if node.flow_style:
+        start = node.start_mark.index + 1
+        return text[:start] + json.dumps(value, ensure_ascii=False) + ", " + text[start:]
+    dash = node.start_mark.index
+    if text[dash] != "-":
+        raise Conflict(dotted(path))
+    lines = _block([value], " " * node.start_mark.column)
+    return text[:dash] + (newline.join(lines) + newline).lstrip() + " " * node.start_mark.column + text[dash:]
 
 
 def _insert_flow(text: str, node: Any, step: str | int, value: Any) -> str:
