@@ -63,6 +63,14 @@ def install_runtime(
     return _install(world, screen, plan)
 
 
+def plan_new_runtime(world: World, machine: Machine, version: str | None) -> InstallPlan:
+    """What would be installed here, and how; only indexes are asked whether they answer."""
+    choice = choose_build(machine)
+    version = version or install_plan.TESTED_VERSION
+    folder = world.paths.runtimes / runtime_name(choice.build, version)
+    return plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)
+
+
 def _complete(world: World, folder: Path) -> Runtime | None:
     if not (folder / MARKER).exists():
         return None

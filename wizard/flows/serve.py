@@ -20,7 +20,7 @@ from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
 from wizard.serving.deaths import Remedy, find_deaths_in_bytes
 from wizard.serving.endings import plan_end_problem, plan_stall_problem
-from wizard.serving.phases import Patience, Progress, advance, patience_for, phase_title
+from wizard.serving.phases import Patience, PhaseTime, Progress, advance, patience_for, phase_title
 from wizard.serving.record import ServerRecord, check_name
 from wizard.serving.runtime import Runtime
 from wizard.serving.start import (
@@ -387,6 +387,12 @@ class ServerDiedError(ProblemError):
     def __init__(self, problem: Problem, remedies: tuple[Remedy, ...]) -> None:
         super().__init__(problem)
         self.remedies = remedies
+
+
+def server_died(world: World, record: ServerRecord) -> ServerDiedError:
+    """Why a server that was ready ended; what is left of its processes is ended too."""
+    code = world.processes.exit_code(record.pid)
+    return _death(world, record, code, Progress(phases=(PhaseTime("serve", 0.0),)))
 
 
 def _death(world: World, record: ServerRecord, code: int | None, progress: Progress) -> ServerDiedError:

@@ -100,5 +100,22 @@ def told_apart(record: ServerRecord, model: str, arguments: Sequence[str], host:
     if port is not None and record.port != port:
         return f"--port {record.port}"
     if record.arguments != tuple(arguments):
-        return " ".join(record.arguments)
+        ours, theirs = _pairs(arguments), _pairs(record.arguments)
+        different = [f"{flag} {value}".strip() for flag, value in theirs.items() if ours.get(flag) != value]
+        different += [f"- {flag}" for flag in ours if flag not in theirs]
+        return ", ".join(different) or " ".join(record.arguments)
     return ""
+
+
+def _pairs(arguments: Sequence[str]) -> dict[str, str]:
+    """Flags with their values, as far as words tell them apart."""
+    found: dict[str, str] = {}
+    flag = ""
+    for word in arguments:
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            flag = _spelled(name)
+            found[flag] = value
+        elif flag:
+            found[flag] = f"{found[flag]} {word}".strip()
+    return found

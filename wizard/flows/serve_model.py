@@ -1,0 +1,290 @@
+"""`serve` from its answers: runtime, model, plan, start, remedies; then stay with the server, or leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wizard.effects.serverlog import LogReader
+from wizard.effects.world import World
+from wizard.endpoint.model import Profile
+from wizard.flows.serve import ServerDiedError, server_died, start_server, stop_server
+from wizard.hardware.machine import Machine
+from wizard.i18n import t
+from wizard.planning.intent import Intent, Pin
+from wizard.planning.model import ServePlan
+from wizard.problems import Fix, Problem, ProblemError, usage_error
+from wizard.secret import Secret
+from wizard.serving.embedded import EmbeddedModel
+from wizard.serving.phases import clean_line
+from wizard.serving.record import DEFAULT_NAME, ServerRecord
+from wizard.serving.remedies import MAX_RESTARTS, next_start, restart_pause_s
+from wizard.serving.runtime import Runtime
+from wizard.ui.screen import Screen
+
+_LOOK_S = 0.3
+# A server that ran this long was well: its next crash counts as the first again.
+_WELL_AFTER_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServeAnswers:
+    """What flags say. model None: the embedded default where no GPU is usable. port None: 8000 or the next free one.
+
+    pins: vLLM's flags by `--set`. extra: words after `--`, given to vLLM as they are. key None: kept or made.
+    """
+
+    model: str | None = None
+    name: str = DEFAULT_NAME
+    host: str = "127.0.0.1"
+    port: int | None = None
+    vllm: str | None = None
+    vllm_version: str | None = None
+    context_tokens: int | None = None
+    clients: tuple[str, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    extra: tuple[str, ...] = ()
+    key: Secret | None = None
+    timeout_s: float | None = None
+    replace_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What would be started. weights_gib None: not known."""
+
+    runtime: Runtime
+    model: str
+    arguments: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    weights_gib: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def parse_pin(text: str) -> Pin:
+    """`--set max-model-len=8192`, `--set --enforce-eager`. Raises a usage problem."""
+    name, equals, value = text.strip().partition("=")
+    name = name.strip().lstrip("-").replace("_", "-")
+    if not name or any(blank in name for blank in " \t"):
+        raise usage_error(
+            "bad-pin",
+            t("`--set {text}` names no flag of vLLM.", text=text),
+            t("Write it like this."),
+            "llm-setup serve --set max-model-len=8192 --set enforce-eager",
+        )
+    if name in ("api-key", "host", "port"):
+        raise usage_error(
+            "bad-pin",
+            t("`{name}` is not set that way.", name=name),
+            t("Use `--host`, `--port` or `--api-key-file`; a key in a command line is seen by everyone here."),
+        )
+    return Pin(f"--{name}", value if equals else None)
+
+
+def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> Prepared:
+    """Find or install the runtime, get the model where it is the embedded one, and plan its flags."""
+    from wizard.flows.runtime import ensure_runtime
+
+    runtime = ensure_runtime(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
+    screen.step("ok", f"vLLM {runtime.vllm_version} ({runtime.build})", runtime.folder)
+    if answers.model is None:
+        if runtime.build != "cpu":
+            raise usage_error(
+                "missing-answer",
+                t("Which model is to be served?"),
+                t("Name it, or let `init` recommend one."),
+                "llm-setup models",
+                "llm-setup serve --model MODEL",
+            )
+        return _embedded(world, screen, runtime, answers)
+    plan = _plan(world, machine, answers, runtime.vllm_version)
+    if plan.problems:
+        raise ProblemError(plan.problems[0])
+    return Prepared(
+        runtime,
+        plan.serve_as,
+        _merged(plan.arguments, answers.extra),
+        dict(plan.env),
+        plan.memory.weights_gib,
+        plan.warnings,
+    )
+
+
+def planned_arguments(
+    world: World, machine: Machine, answers: ServeAnswers, version: str
+) -> tuple[str, tuple[str, ...], dict[str, str]]:
+    """Model, flags and variables for a start that is only shown; the embedded model is not fetched for it."""
+    if answers.model is None:
+        from wizard.serving import embedded
+
+        folder = world.paths.models / embedded.FOLDER_NAME
+        template = world.paths.models / embedded.CHAT_TEMPLATE
+        model = embedded.plan_embedded(str(folder), str(template), "own")
+        return model.folder, _embedded_arguments(model, answers), dict(model.environment)
+    plan = _plan(world, machine, answers, version)
+    return plan.serve_as, _merged(plan.arguments, answers.extra), dict(plan.env)
+
+
+def _plan(world: World, machine: Machine, answers: ServeAnswers, version: str) -> ServePlan:
+    from wizard.flows.plan import plan_for
+
+    assert answers.model is not None
+    intent = Intent(
+        clients=answers.clients,
+        context_tokens=answers.context_tokens,
+        vllm_version=version,
+        pins=answers.pins,
+    )
+    return plan_for(world, answers.model, machine=machine, intent=intent)
+
+
+def _embedded(world: World, screen: Screen, runtime: Runtime, answers: ServeAnswers) -> Prepared:
+    from wizard.flows.embedded import ensure_embedded_model
+    from wizard.serving.embedded import too_small_for_an_agent
+
+    model = ensure_embedded_model(world, screen, runtime)
+    arguments = _embedded_arguments(model, answers)
+    return Prepared(
+        runtime, model.folder, arguments, dict(model.environment), model.weights_gib, (too_small_for_an_agent(),)
+    )
+
+
+def _embedded_arguments(model: EmbeddedModel, answers: ServeAnswers) -> tuple[str, ...]:
+    pinned = tuple(
+        word for pin in answers.pins for word in ((pin.flag,) if pin.value is None else (pin.flag, pin.value))
+    )
+    context = () if answers.context_tokens is None else ("--max-model-len", str(answers.context_tokens))
+    return _merged(_merged(model.arguments, (*context, *pinned)), answers.extra)
+
+
+def _merged(planned: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Planned flags without those that were given, then the given ones as they are."""
+    from wizard.serving.start import without_flags
+
+    names = tuple(word.partition("=")[0] for word in given if word.startswith("--"))
+    return (*without_flags(planned, names), *given)
+
+
+def serve_model(
+    world: World,
+    screen: Screen,
+    prepared: Prepared,
+    answers: ServeAnswers,
+    *,
+    yes: bool,
+    agree: Callable[[str], bool] | None = None,
+) -> ServerRecord:
+    """Start what was prepared; where it dies of something that a safe change mends, change that and start again.
+
+    With `yes` at most three times, saying each time what is given up; else `agree` is asked; without either the
+    problem is raised with its remedy as text.
+    """
+    for warning in prepared.warnings:
+        screen.step("warning", warning)
+    port = answers.port
+    for restart in range(MAX_RESTARTS + 1):
+        try:
+            record = start_server(
+                world,
+                screen,
+                prepared.runtime,
+                name=answers.name,
+                model=prepared.model,
+                arguments=prepared.arguments,
+                env=prepared.env,
+                key=answers.key,
+                host=answers.host,
+                port=port,
+                weights_gib=prepared.weights_gib,
+                timeout_s=answers.timeout_s,
+                replace_running=answers.replace_running,
+            )
+        except ServerDiedError as error:
+            changed = next_start(prepared.arguments, prepared.env, error.remedies)
+            if changed is None or restart == MAX_RESTARTS:
+                raise
+            question = t("Start again with {changes}?", changes=changed.said)
+            if not yes and not (agree and agree(question)):
+                raise
+            screen.step("failed", error.problem.what, f"[{error.problem.code}]")
+            gives_up = t("gives up: {what}", what=changed.gives_up) if changed.gives_up else ""
+            screen.step("warning", t("start again with {changes}", changes=changed.said), gives_up)
+            prepared = replace(prepared, arguments=changed.arguments, env=changed.env)
+        except ProblemError as error:
+            if error.problem.code != "port-in-use" or port is None or not yes:
+                raise
+            screen.step("warning", t("port {port} is taken; taking the next free one", port=port))
+            port = None
+        else:
+            remember_profile(world, record)
+            return record
+    raise AssertionError("the last attempt returns or raises")
+
+
+def remember_profile(world: World, record: ServerRecord) -> Profile:
+    """The server as a profile of its name, so that `env`, `use`, `run` and `clients` know it; active where none is."""
+    known = world.profiles.load()
+    before = known.by_name.get(record.name)
+    profile = Profile(
+        name=record.name,
+        openai_base_url=record.url + "/v1",
+        anthropic_base_url=record.url,
+        model=record.served_name,
+        key_reference=record.key_reference,
+        max_model_len=record.max_model_len,
+        speaks=before.speaks if before and before.model == record.served_name else (),
+        kind="vllm",
+        server=record.name,
+    )
+    world.profiles.put(profile, activate=not known.active)
+    return profile
+
+
+def stay_with(
+    world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None = None
+) -> None:
+    """Follow the server's log until Ctrl-C, which stops the server, or its end, which is a problem.
+
+    start_again: called after a crash, with a growing pause; a server that ran ten minutes starts the count anew.
+    """
+    screen.line(t("Ctrl-C stops the server. Its log follows."))
+    crashes = 0
+    reader = LogReader(Path(record.log), from_end=True)
+    try:
+        while True:
+            alive = world.processes.alive(record.pid, record.pid_started)
+            for line in reader.new_lines() if alive else reader.rest():
+                screen.line(clean_line(line))
+            if alive:
+                world.clock.sleep(_LOOK_S)
+                continue
+            now = world.servers.load(record.name)
+            if now is None:
+                screen.step("ok", t("`{name}` was stopped elsewhere", name=record.name))
+                return
+            error = server_died(world, record)
+            if start_again is None:
+                raise error
+            ran_s = world.clock.now().timestamp() - record.started_at
+            crashes = 1 if ran_s > _WELL_AFTER_S else crashes + 1
+            if crashes > 5:
+                raise ProblemError(_crash_loop(record, error.problem))
+            pause = restart_pause_s(crashes)
+            screen.step("failed", error.problem.what, f"[{error.problem.code}]")
+            screen.step("running", t("restart in {pause} s", pause=f"{pause:g}"))
+            world.clock.sleep(pause)
+            record = start_again()
+            reader = LogReader(Path(record.log), from_end=True)
+    except KeyboardInterrupt:
+        screen.line()
+        stop_server(world, screen, record.name)
+        raise
+
+
+def _crash_loop(record: ServerRecord, last: Problem) -> Problem:
+    return replace(
+        last,
+        what=t("Server `{name}` crashed five times in a row: {what}", name=record.name, what=last.what),
+        fix=last.fix or Fix(t("Read the log."), (f"llm-setup logs {record.name} -n 60",)),
+    )
