@@ -6,7 +6,6 @@ start counts: what came before the server was up, or after it was stopped on pur
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 import tomllib
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import islice
-from typing import Any, Literal, cast
+from typing import Any, AnyStr, Literal, cast
 
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, Severity
@@ -364,7 +363,10 @@ _WORD = re.compile(r"\w+")
 _LIFE_WORDS = frozenset({"version", "default", "startup", "shutdown", "Shutting", "KeyboardInterrupt"})
 
 # Large logs: the beginning and the end are read line by line, between them only lines that hold one of these.
-_TRIGGERS = ("rror", "ERROR", "illed", "API server version", "startup complete", '" 40', "space left")
+_LIFE_TRIGGERS = ("startup complete", "API server version", "non-default args")
+_TRIGGERS = (*_LIFE_TRIGGERS, "rror", "illed", 'HTTP/1.1" 404 Not Found')
+# A log that is nothing but errors, all different, is given up on after this many of one start, until its end.
+_LINES_LOOKED_AT = 50_000
 _HEAD_CHARACTERS = 4 << 20
 _BLOCK_CHARACTERS = 1 << 20
 _REMEMBERED_LINES = 4096
@@ -384,6 +386,18 @@ class _Found:
     position: int
 
 
+def _trigger_lines(block: AnyStr, triggers: tuple[AnyStr, ...], newline: AnyStr) -> list[tuple[int, int]]:
+    """Where the lines that hold a trigger begin and end."""
+    found: dict[int, int] = {}
+    for trigger in triggers:
+        at = block.find(trigger)
+        while at >= 0:
+            end = block.find(newline, at)
+            found[block.rfind(newline, 0, at) + 1] = end = len(block) if end < 0 else end
+            at = block.find(trigger, end)
+    return sorted(found.items())
+
+
 class LogJudge:
     """Reads a log in pieces and says at the end why the server died. Memory does not grow with the log."""
 
@@ -400,9 +414,10 @@ class LogJudge:
         self._found: dict[tuple[int, int], _Found] = {}
         self._exceptions: list[tuple[str, int]] = []
         self._explaining = 0
+        self._looked_at = 0
         self._up = self._stopped = False
         self._position = 0
-        self._held: str | None = None
+        self._held: str | bytes | None = None
 
     def read_lines(self, lines: Iterable[str]) -> None:
         """Read lines, with or without their ends."""
@@ -421,21 +436,19 @@ class LogJudge:
 
     def read_bytes(self, pieces: Iterable[bytes]) -> None:
         """Read pieces of any size, in UTF-8; what is not UTF-8 is replaced. Lines without end are cut."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        rest = ""
+        rest = b""
         for piece in pieces:
-            text = decoder.decode(piece)
-            cut = text.rfind("\n") + 1
+            cut = piece.rfind(b"\n") + 1
             if cut:
-                self._read_block(rest + text[:cut])
-                rest = text[cut : cut + MAX_LINE_CHARACTERS]
+                self._read_block(rest + piece[:cut])
+                rest = piece[cut : cut + MAX_LINE_CHARACTERS]
             elif len(rest) < MAX_LINE_CHARACTERS:
-                rest += text[:MAX_LINE_CHARACTERS]
-        rest += decoder.decode(b"", final=True)
+                rest += piece[:MAX_LINE_CHARACTERS]
         if rest:
-            self._read_block(rest + "\n")
+            self._read_block(rest + b"\n")
 
-    def _read_block(self, block: str) -> None:
+    def _read_block(self, block: str | bytes) -> None:
+        """Take whole lines. The last block is held back, since the end of a log is read in full."""
         if self._position < _HEAD_CHARACTERS:
             self._read_all(block)
             return
@@ -443,26 +456,25 @@ class LogJudge:
             self._skim(self._held)
         self._held = block
 
-    def _read_all(self, block: str) -> None:
+    def _read_all(self, block: str | bytes) -> None:
         position = self._position
-        for line in block.replace("\r", "\n").split("\n"):
+        self._position += len(block)
+        text = block.decode("utf-8", "replace") if isinstance(block, bytes) else block
+        for line in text.replace("\r", "\n").split("\n"):
             if line:
                 self._read_line(line, position)
             position += len(line) + 1
-        self._position += len(block)
 
-    def _skim(self, block: str) -> None:
+    def _skim(self, block: str | bytes) -> None:
         """Only lines that hold a trigger; each trigger is one search through the block, which costs far less."""
-        starts: set[int] = set()
-        for trigger in _TRIGGERS:
-            at = block.find(trigger)
-            while at >= 0:
-                end = block.find("\n", at)
-                starts.add(block.rfind("\n", 0, at) + 1)
-                at = block.find(trigger, end) if end >= 0 else -1
-        for start in sorted(starts):
-            end = block.find("\n", start)
-            self._read_line(block[start : end if end >= 0 else len(block)], self._position + start)
+        triggers = _TRIGGERS if self._looked_at < _LINES_LOOKED_AT else _LIFE_TRIGGERS
+        if isinstance(block, bytes):
+            places = _trigger_lines(block, tuple(trigger.encode() for trigger in triggers), b"\n")
+            lines = [(start, block[start:end].decode("utf-8", "replace")) for start, end in places]
+        else:
+            lines = [(start, block[start:end]) for start, end in _trigger_lines(block, triggers, "\n")]
+        for start, line in lines:
+            self._read_line(line, self._position + start)
         self._position += len(block)
 
     def _read_line(self, line: str, position: int) -> None:
@@ -474,6 +486,7 @@ class LogJudge:
         known = self._known.get(key)
         if known is None:
             known = self._look_at(line)
+            self._looked_at += 1
             if len(key) <= _REMEMBERED_CHARACTERS:
                 if len(self._known) >= _REMEMBERED_LINES:
                     self._known.clear()
@@ -553,7 +566,7 @@ class LogJudge:
     def _forget(self) -> None:
         self._found.clear()
         self._exceptions.clear()
-        self._explaining = 0
+        self._explaining = self._looked_at = 0
 
     def deaths(self) -> tuple[Death, ...]:
         """What killed the server, root cause first; then other causes seen, and errors of single requests."""
