@@ -68,6 +68,10 @@ class Host:
         """Whether something is there."""
         return self._at(path).exists()
 
+    def may_use(self, path: str) -> bool:
+        """Whether this user may read and write what is there."""
+        return os.access(self._at(path), os.R_OK | os.W_OK)
+
     def link(self, path: str) -> str | None:
         """Where a symlink points, or None."""
         try:

@@ -287,7 +287,10 @@ def _other_gpus(machine: Machine, host: Host, amdsmi: GpuReader | None, time_lim
         holders = _all_named(amd.sum_clients(clients, address), machine, host)
         gpus.append(intel.parse_intel_gpu(index, texts, address, _pci_name(host, address), holders))
     rocm = host.text("opt/rocm/.info/version")
-    return replace(machine, gpus=tuple(gpus), links=links, rocm_version=rocm.strip().split("-")[0] if rocm else None)
+    machine = replace(machine, gpus=tuple(gpus), links=links, rocm_version=rocm.strip().split("-")[0] if rocm else None)
+    if not amd_cards or host.may_use("dev/kfd"):
+        return machine
+    return replace(machine, rocm_error="rocm-no-permission" if host.exists("dev/kfd") else "rocm-device-missing")
 
 
 def _all_named(processes: tuple[GpuProcess, ...], machine: Machine, host: Host) -> tuple[GpuProcess, ...]:

@@ -102,7 +102,8 @@ class Machine:
     container: docker, podman, kubernetes, lxc or None. memory limits of a container are already applied to ram_*.
     driver_cuda: the newest CUDA that the NVIDIA driver can run ("12.8"). disk_free_gib: where our data folder is.
     described: True for a machine that flags described (`--gpu`), which is not here.
-    driver_error: why the NVIDIA driver did not answer; driver_error_text: its own word.
+    driver_error: why the NVIDIA driver did not answer; driver_error_text: its own word. rocm_error: why AMD's compute
+    device /dev/kfd cannot be used.
     """
 
     platform: Literal["linux", "darwin", "windows"]
@@ -123,6 +124,7 @@ class Machine:
     links: tuple[GpuLink, ...] = ()
     driver_error: DriverError | None = None
     driver_error_text: str = ""
+    rocm_error: Literal["rocm-device-missing", "rocm-no-permission"] | None = None
 
     @property
     def usable_gpus(self) -> tuple[Gpu, ...]:

@@ -148,6 +148,9 @@ def _rocm(machine: Machine, gpus: list[Gpu], warnings: list[str]) -> BuildChoice
     if machine.platform != "linux":
         warnings.append(t("vLLM's ROCm build runs on Linux only."))
         return None
+    if machine.rocm_error:
+        warnings.append(t("{names}: the compute device /dev/kfd cannot be used here.", names=_names(gpus)))
+        return None
     for gpu in gpus:
         if gpu.architecture is not None and gpu.architecture not in ROCM_ARCHITECTURES:
             warnings.append(

@@ -57,7 +57,7 @@ def test_eight_gpus_with_their_links(hardware: Run) -> None:
     assert first["pci_bus_id"] == "0000:0b:00.0"
     assert first["unknown"] == []
     assert document["gpus"][3]["memory_used_gib"] == pytest.approx(3000 / 1024, abs=0.001)
-    assert document["driver"] == {"version": "580.65.06", "cuda": "13.0", "rocm": None, "error": None, "error_text": ""}
+    assert document["driver"].items() >= {"version": "580.65.06", "cuda": "13.0", "rocm": None, "error": None}.items()
     assert document["vllm"]["build"] == "cuda"
     assert document["vllm"]["variant"] == "cu130"
 

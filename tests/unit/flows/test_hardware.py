@@ -231,6 +231,7 @@ def amd_card(number: int, bus: str, node: int, gpu_id: int, location: int) -> di
 AMD = {
     **amd_card(1, "0000:83:00.0", 2, 222, 0x8300),
     **amd_card(2, "0000:03:00.0", 1, 111, 0x0300),
+    "dev/kfd": "",
     "sys/class/drm/card1-DP-1/status": "disconnected\n",
     "sys/class/kfd/kfd/topology/nodes/0/properties": "cpu_cores_count 64\nsimd_count 0\n",
     "usr/share/libdrm/amdgpu.ids": "74A1,\t00,\tAMD Instinct MI300X\n",
@@ -253,6 +254,7 @@ def test_amd_gpus_are_numbered_as_the_compute_driver_does(tmp_path: Path) -> Non
     assert machine.rocm_version == "7.2.1"
     assert machine.gpus[0].memory_free_gib == 190.0
     assert machine.gpus[0].architecture == "gfx942"
+    assert machine.rocm_error is None
 
 
 def test_an_amd_gpus_holder_is_counted_once_with_the_larger_figure(tmp_path: Path) -> None:
@@ -266,6 +268,12 @@ def test_an_amd_gpus_holder_is_counted_once_with_the_larger_figure(tmp_path: Pat
 def test_amdsmi_renames_a_gpu(tmp_path: Path) -> None:
     said = Said({"event": "gpu", "bus": "0000:03:00.0", "name": "AMD Instinct MI300X OAM"})
     assert observe(tmp_path, AMD, amdsmi=said).gpus[0].name == "AMD Instinct MI300X OAM"
+
+
+def test_a_container_without_the_compute_device_is_told_so(tmp_path: Path) -> None:
+    machine = observe(tmp_path, {name: text for name, text in AMD.items() if name != "dev/kfd"})
+    assert machine.rocm_error == "rocm-device-missing"
+    assert len(machine.gpus) == 2
 
 
 def test_an_intel_card_is_found_and_integrated_graphics_are_not(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 
@@ -75,3 +75,21 @@ def test_errors_come_first() -> None:
         driver_error="driver-hung",
     )
     assert [p.severity for p in judge_machine(machine)] == ["error", "warning", "info"]
+
+
+@pytest.mark.parametrize(
+    ("error", "container", "command"),
+    [
+        ("rocm-device-missing", "docker", "--device /dev/kfd"),
+        ("rocm-device-missing", None, "dmesg"),
+        ("rocm-no-permission", None, "usermod"),
+    ],
+)
+def test_a_compute_device_that_cannot_be_used_has_its_fix(
+    error: Literal["rocm-device-missing", "rocm-no-permission"], container: str | None, command: str
+) -> None:
+    amd = Gpu(0, "AMD Instinct MI300X", "amd", 192.0, 191.5, architecture="gfx942")
+    (problem,) = judge_machine(replace(MACHINE, gpus=(amd,), rocm_error=error, container=container))
+    assert problem.code == error
+    assert problem.fix is not None
+    assert command in problem.fix.commands[0]

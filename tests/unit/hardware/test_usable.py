@@ -86,6 +86,12 @@ def test_an_instinct_gets_the_rocm_build() -> None:
     assert "2 x AMD Instinct MI300X" in choice.reason
 
 
+def test_an_amd_gpu_whose_device_cannot_be_opened_is_not_used() -> None:
+    choice = choose_build(machine(MI300X, rocm_error="rocm-no-permission"))
+    assert choice.build == "cpu"
+    assert "/dev/kfd" in choice.reason
+
+
 def test_an_old_rocm_is_warned_about() -> None:
     assert "6.3" in choose_build(machine(MI300X, rocm_version="6.1.0")).warnings[0]
 
