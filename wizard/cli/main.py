@@ -105,6 +105,10 @@ def main(argv: list[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.FINE)
     except Exception as error:
+        problem = _refused_by_the_system(error) if isinstance(error, OSError) else None
+        if problem is not None:
+            _show(problem, as_json)
+            sys.exit(ExitCode.PROBLEM)
         _bug(error, as_json)
         sys.exit(ExitCode.BUG)
     sys.exit(code or ExitCode.FINE)
@@ -117,6 +121,22 @@ def _show(problem: Problem, as_json: bool) -> None:
     if as_json:
         screen.document({"status": "error", "problems": [problem.as_json()]})
     screen.problem(problem)
+
+
+def _refused_by_the_system(error: OSError) -> Problem | None:
+    """A full disk or a folder that may not be written: no bug of ours. Flows say it better where they can."""
+    import errno
+
+    where = str(error.filename or "")
+    saw = (f"{where}: {error.strerror}" if where else str(error),)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Problem(
+            "disk-space", "The disk is full.", saw=saw, fix=Fix("Make room, then run the same command again.")
+        )
+    if where and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR):
+        fix = Fix("Give yourself the right to write there, or set LLM_SETUP_HOME to a folder where you may.")
+        return Problem("not-writable", f"`{where}` cannot be used.", saw=saw, fix=fix)
+    return None
 
 
 def _bug(error: Exception, as_json: bool) -> None:

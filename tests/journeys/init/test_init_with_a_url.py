@@ -1,0 +1,99 @@
+"""From a URL and a key to client files that were proved."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+KEY = "sk-journey-00000000000000"
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and modification time of every file, our own log apart."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "logs" not in path.parts
+    }
+
+
+def test_a_url_and_a_key_end_in_proved_client_files(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    argv = ["init", "--yes", "--base-url", endpoint.url, "--client", "codex", "--client", "claude-code"]
+    done = llm_setup(*argv)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f'base_url = "{endpoint.url}/v1"' in (home / ".codex/config.toml").read_text()
+    settings = json.loads((home / ".claude/settings.json").read_text())
+    assert settings["env"]["ANTHROPIC_BASE_URL"] == endpoint.url
+    assert settings["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "65536"
+    assert (home / ".codex/config.toml").stat().st_mode & 0o077 == 0
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_twice_is_once(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    argv = ["init", "--yes", "--base-url", f"{endpoint.url}/v1", "--client", "codex"]
+    assert llm_setup(*argv).returncode == 0
+    before = snapshot(home)
+    again = llm_setup(*argv, LLM_SETUP_API_KEY="")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert snapshot(home) == before
+
+
+def test_with_json_stdout_is_one_document(llm_setup: Any, endpoint: Any) -> None:
+    done = llm_setup("init", "--yes", "--json", "--base-url", endpoint.url, "--client", "codex")
+    document = json.loads(done.stdout)
+    assert document["status"] == "ok"
+    assert {step["status"] for step in document["proof"]} <= {"ok", "warning"}
+    assert document["endpoint"]["key"] == "sk-…0000"
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_a_wrong_key_is_said_and_nothing_is_written(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    argv = ["init", "--yes", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex"]
+    done = llm_setup(*argv, LLM_SETUP_API_KEY="sk-wrong-00000000000000")
+    assert done.returncode == 1
+    assert "[key-invalid]" in done.stderr
+    assert not (home / ".codex").exists()
+    assert not (home / "own/state/profiles.json").exists()
+
+
+def test_a_server_that_is_not_there_is_said(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    endpoint.close()
+    done = llm_setup("init", "--yes", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex")
+    assert done.returncode == 1
+    assert "[server-unreachable]" in done.stderr
+    assert list(home.iterdir()) in ([], [home / "own"])
+
+
+def test_a_dry_run_shows_and_writes_nothing(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    done = llm_setup("init", "--yes", "--dry-run", "--base-url", endpoint.url, "--client", "codex")
+    assert done.returncode == 0, done.stderr
+    assert "+model_provider" in done.stdout
+    assert list(home.iterdir()) == []
+
+
+def test_without_a_terminal_the_missing_flag_is_named(llm_setup: Any, home: Path) -> None:
+    done = llm_setup("init", "--client", "codex")
+    assert done.returncode == 2
+    assert "`--base-url URL`" in done.stderr
+    assert "`--yes`" in done.stderr
+    assert list(home.iterdir()) == []
+
+
+def test_a_read_only_home_is_one_clear_error(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    # A file where the folder should be stops root, too, which a mode does not.
+    (home / "own").write_text("in the way")
+    done = llm_setup("init", "--yes", "--base-url", endpoint.url, "--client", "codex")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "internal-error" not in done.stderr
+    assert done.stderr.count("error:") == 1
+    assert not (home / ".codex").exists()
+
+
+def test_a_client_file_that_does_not_parse_is_left_alone(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    broken = home / ".codex" / "config.toml"
+    broken.parent.mkdir()
+    broken.write_bytes(b'model = "mine\n')
+    done = llm_setup("init", "--yes", "--base-url", endpoint.url, "--client", "codex", "--client", "claude-code")
+    assert done.returncode == 1
+    assert str(broken) in done.stderr
+    assert broken.read_bytes() == b'model = "mine\n'
+    assert not (home / ".claude").exists()
