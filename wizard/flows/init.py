@@ -11,11 +11,11 @@ from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint, Profile
 from wizard.flows.prove import Proof, prove_endpoint
 from wizard.hardware.machine import Machine
+from wizard.hardware.usable import choose_build
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
-from wizard.serving.runtime import Runtime
 from wizard.ui.questions import Choice, Questions
 from wizard.ui.screen import Screen
 
@@ -55,16 +55,6 @@ class Journey:
     seconds: dict[str, float] = field(default_factory=dict)
     document: dict[str, Any] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """What goes to `vllm serve`: model (a folder or a hub id), flags, environment, size of the weights."""
-
-    model: str
-    arguments: tuple[str, ...]
-    environment: dict[str, str]
-    weights_gib: float | None
 
 
 class InitFlow:
@@ -237,42 +227,33 @@ class InitFlow:
         return None
 
     def _start_server(self, machine: Machine, clients: tuple[str, ...]) -> ServerRecord:
-        from wizard.flows.runtime import ensure_runtime
-        from wizard.flows.serve import start_server
+        from wizard.flows.serve_model import ServeAnswers, parse_pin, prepare, serve_model
 
-        with self._station("runtime"):
-            self.screen.title("vLLM")
-            runtime = ensure_runtime(self.world, self.screen, machine, vllm=self.answers.vllm)
-            self.screen.step("ok", f"vLLM {runtime.vllm_version} ({runtime.build})", runtime.folder)
-        with self._station("model"):
-            served = self._model(machine, runtime, clients)
+        given = self.answers
+        wanted = ServeAnswers(
+            model=given.model or self._recommended_model(machine, clients),
+            host=given.host,
+            port=given.port,
+            vllm=given.vllm,
+            context_tokens=given.context_tokens,
+            clients=clients,
+            pins=tuple(parse_pin(text) for text in given.pins),
+            replace_running=True,
+        )
+        with self._station("prepare"):
+            self.screen.title(t("vLLM and model"))
+            prepared = prepare(self.world, self.screen, machine, wanted)
         with self._station("start"):
             self.screen.title(t("Start"))
-            return start_server(
-                self.world,
-                self.screen,
-                runtime,
-                name=DEFAULT_NAME,
-                model=served.model,
-                arguments=served.arguments,
-                env=served.environment,
-                host=self.answers.host,
-                port=self.answers.port,
-                weights_gib=served.weights_gib,
-                replace_running=True,
-            )
+            return serve_model(self.world, self.screen, prepared, wanted, yes=self.yes, agree=self._agree)
 
-    def _model(self, machine: Machine, runtime: Runtime, clients: tuple[str, ...]) -> _Served:
-        """The model to serve and how, by the plan. Without a GPU and without a wish it is the embedded one."""
-        self.screen.title(t("Model"))
-        if self.answers.model is None and runtime.build == "cpu":
-            from wizard.flows.embedded import ensure_embedded_model
-            from wizard.serving.embedded import too_small_for_an_agent
+    def _agree(self, question: str) -> bool:
+        return self.questions.confirm("--yes", question)
 
-            model = ensure_embedded_model(self.world, self.screen, runtime)
-            self.screen.step("ok", model.model_id, model.folder)
-            self.screen.step("warning", too_small_for_an_agent())
-            return _Served(model.folder, model.arguments, dict(model.environment), model.weights_gib)
+    def _recommended_model(self, machine: Machine, clients: tuple[str, ...]) -> str | None:
+        """The best for this machine and these clients; None, which is the embedded one, where there is no GPU."""
+        if choose_build(machine).build == "cpu":
+            return None
         raise NotImplementedError
 
     def _prove(self, endpoint: Endpoint, profile: Profile) -> Endpoint:
