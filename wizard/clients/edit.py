@@ -27,7 +27,7 @@ class Edit:
     """One file's change for one client. `before` and `after` are None where there is (or will be) no file.
 
     private: a key is inside, so nobody else may read it. live: the client itself writes the file while it runs.
-    rendered: the fragment of ours, `format` its format; restore needs both to take our part out of a live file.
+    format: how restore takes our part out of a live file. project: the folder of a project's file, None for the user's.
     """
 
     client: str
@@ -37,6 +37,7 @@ class Edit:
     private: bool = False
     live: bool = False
     format: str = "text"
+    project: Path | None = None
 
     @property
     def change(self) -> Change:
@@ -71,6 +72,7 @@ class Receipt:
     format: str = "text"
     folders: tuple[Path, ...] = ()
     edited_between: bool = False
+    project: Path | None = None
     first_applied: str = ""
     last_applied: str = ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wizard.clients.spec import ClientSpec
-from wizard.endpoint.model import Endpoint
+from wizard.endpoint.model import Capability, Endpoint
 from wizard.i18n import t
 from wizard.problems import Fix, Problem
 
@@ -14,9 +14,14 @@ _PROTOCOL_CODE = {
 }
 
 
-def judge_fit(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
-    """What will keep this client from working with this endpoint, as far as it is known."""
-    return (*_judge_room(spec, endpoint), *_judge_protocols(spec, endpoint))
+def judge_fit(
+    spec: ClientSpec, endpoint: Endpoint, lacking: frozenset[Capability] = frozenset()
+) -> tuple[Problem, ...]:
+    """What will keep this client from working with this endpoint, as far as it is known.
+
+    lacking: protocols that the endpoint was asked for and does not have.
+    """
+    return (*_judge_room(spec, endpoint), *_judge_protocols(spec, endpoint, lacking))
 
 
 def _judge_room(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
@@ -53,12 +58,10 @@ def _judge_room(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
     )
 
 
-def _judge_protocols(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
-    if not endpoint.speaks:
-        return ()
+def _judge_protocols(spec: ClientSpec, endpoint: Endpoint, lacking: frozenset[Capability]) -> tuple[Problem, ...]:
     problems: list[Problem] = []
     for need in spec.needs:
-        if need in endpoint.speaks:
+        if need in endpoint.speaks or (need not in lacking and not endpoint.speaks):
             continue
         fix = Fix(
             t("Put a LiteLLM proxy in between, which translates; its configuration is written by the command."),

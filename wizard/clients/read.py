@@ -11,6 +11,8 @@ from typing import Any
 from wizard.clients.formats import parse
 from wizard.clients.places import Places
 from wizard.clients.spec import ClientSpec, Scope, Trap
+from wizard.endpoint.model import Endpoint
+from wizard.endpoint.urls import without_version
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
@@ -100,6 +102,42 @@ def judge_traps(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes 
     """Shapes in the client's present files that do harm, each explained."""
     view = _View(spec, places, contents)
     return tuple(problem for trap in spec.traps if (problem := _judge(trap, view)) is not None)
+
+
+def judge_overridden(
+    spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None], endpoint: Endpoint
+) -> tuple[Problem, ...]:
+    """A warning for each value that the client would take from elsewhere than what was written for this endpoint."""
+    triple = read_triple(spec, places, contents)
+    if triple is None:
+        return ()
+    ours = {without_version(endpoint.openai_base_url), without_version(endpoint.anthropic_base_url or "x://")}
+    problems: list[Problem] = []
+    for what, found, right in (
+        (t("base URL"), triple.base_urls, lambda value: without_version(value) in ours),
+        (t("model"), triple.models, lambda value: value == endpoint.model),
+    ):
+        if found and found[0].value and not right(found[0].value):
+            problems.append(_overridden(spec, what, found[0].source, found[0].value))
+    if triple.key is not None and endpoint.key and triple.key != endpoint.key:
+        problems.append(_overridden(spec, t("key"), triple.key_source, triple.key.hint))
+    return tuple(problems)
+
+
+def _overridden(spec: ClientSpec, what: str, source: str, value: str) -> Problem:
+    return Problem(
+        "settings-override-env",
+        t(
+            "{title} takes its {what} from `{source}`, not from what is written here.",
+            title=spec.title,
+            what=what,
+            source=source,
+        ),
+        t("The client has an order of precedence, and that place comes first."),
+        (f"{source}: {value}",),
+        Fix(t("Remove it there.")),
+        "warning",
+    )
 
 
 def _judge(trap: Trap, view: _View) -> Problem | None:

@@ -12,6 +12,7 @@ from wizard.clients.edit import Edit, register_secrets
 from wizard.clients.formats import merge, parse, put_into_block
 from wizard.clients.places import Places
 from wizard.clients.quoting import FILTERS, Quoted
+from wizard.clients.shells import PLACEHOLDER_KEY
 from wizard.clients.spec import ClientSpec, FileSpec, Scope
 from wizard.endpoint.model import Endpoint
 from wizard.endpoint.urls import without_version
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import jinja2
 
 PROVIDER = "llm-setup"
-PLACEHOLDER_KEY = "no-key-needed"
 _ASSUMED_OUTPUT_TOKENS = 32_000
 _LEAST_OUTPUT_TOKENS = 1_024
 
@@ -164,7 +164,7 @@ def render_client(
 
 
 def plan_edits(
-    spec: ClientSpec, rendered: tuple[Rendered, ...], contents: Mapping[Path, bytes | None], has_key: bool
+    spec: ClientSpec, rendered: tuple[Rendered, ...], contents: Mapping[Path, bytes | None], has_key: bool, cwd: Path
 ) -> tuple[Edit, ...]:
     """The edits, each parsed back. Two files of one client at the same path add up. Raises ProblemError."""
     edits: dict[Path, Edit] = {}
@@ -176,7 +176,8 @@ def plan_edits(
             register_secrets(parse(before, file.format, path) if file.write != "own" else None)
         first = edits[path].before if path in edits else before
         private = (file.secret and has_key) or (path in edits and edits[path].private)
-        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file))
+        project = cwd if file.scope == "project" else None
+        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file), project)
     return tuple(edits.values())
 
 

@@ -26,14 +26,14 @@ SPEC_NAME = "client.toml"
 class FileSpec:
     """One file of a client.
 
-    target: a path with `~`, `./` (project), `{xdg_config}` or `{config}` (llm-setup's own folder). `moved_by`: (variable, pattern)
-    pairs; the first variable that is set moves the file to the pattern, in which `{}` is the variable's value.
-    `alternatives`: taken instead of `target` when one of them exists and `target` does not.
-    `on`: platforms where the file exists at all.
+    target: a path with `~`, `./` (project), `{xdg_config}` or `{config}` (llm-setup's own folder).
+    moved_by: (variable, pattern) pairs; the first variable that is set moves the file to the pattern, in which `{}` is
+    its value. alternatives: taken instead of `target` when one of them exists and `target` does not.
+    on: platforms where the file exists at all, empty: everywhere.
     own: dotted pointers which belong to llm-setup as a whole; what lies below and is not rendered is removed.
     list_keys: (pointer of a list, field that identifies an item): items are replaced or added by that field.
-    list_first: a new item goes to the front of its list, because the client takes the first. defaults: pointers that are
-    only set where nothing is.
+    list_first: a new item goes to the front of its list, because the client takes the first. defaults: pointers
+    that are only set where nothing is.
     live: the client itself writes this file while it runs, so that restore takes out our keys where it changed since.
     shell: written where this shell is the user's or its file exists. `secret`: holds the key, so mode 0600.
     """

@@ -311,6 +311,7 @@ class EditStore:
             "format": receipt.format,
             "folders": [str(folder) for folder in receipt.folders],
             "edited_between": receipt.edited_between,
+            "project": str(receipt.project) if receipt.project else None,
             "first_applied": receipt.first_applied,
             "last_applied": receipt.last_applied,
         }
@@ -326,6 +327,7 @@ class EditStore:
             format=row["format"],
             folders=tuple(Path(folder) for folder in row["folders"]),
             edited_between=row["edited_between"],
+            project=Path(row["project"]) if row["project"] else None,
             first_applied=row["first_applied"],
             last_applied=row["last_applied"],
         )

@@ -12,7 +12,7 @@ from wizard.clients.edit import Edit, Receipt, show_difference
 from wizard.clients.fit import judge_fit
 from wizard.clients.formats import take_out, take_out_block
 from wizard.clients.places import Places, marker_paths
-from wizard.clients.read import Triple, files_to_read, judge_traps, read_triple
+from wizard.clients.read import Triple, files_to_read, judge_overridden, judge_traps, read_triple
 from wizard.clients.render import plan_edits, render_client
 from wizard.clients.spec import SPEC_NAME, ClientSpec, Scope, parse_spec
 from wizard.effects.edits import Change, EditStore, missing_folders, private_mode
@@ -20,8 +20,9 @@ from wizard.effects.installed import find_program, installed_version
 from wizard.effects.templates import read_client_folders
 from wizard.effects.worktree import exposed_in_git
 from wizard.effects.world import World
-from wizard.endpoint.model import Endpoint
-from wizard.flows.endpoints import resolve_key
+from wizard.endpoint.model import Capability, Endpoint
+from wizard.flows.endpoints import find_lacking
+from wizard.flows.profiles import resolve_key
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, usage_error
 from wizard.ui.screen import Screen
@@ -219,14 +220,26 @@ def client_traps(world: World, client: Client) -> tuple[Problem, ...]:
     return judge_traps(client.spec, places, read_contents(world, files_to_read(client.spec, places)))
 
 
-def plan_client(world: World, client: Client, endpoint: Endpoint, scope: Scope) -> tuple[Edit, ...]:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A client in a scope; project: the project's folder, None for the user's own files."""
+
+    client: Client
+    scope: Scope
+    project: Path | None = None
+
+
+def plan_client(world: World, target: Target, endpoint: Endpoint) -> tuple[Edit, ...]:
     """The edits that applying would make. Every file is parsed; raises ProblemError for one that cannot be."""
+    client, scope = target.client, target.scope
     places, store = places_of(world), edit_store(world)
+    if target.project is not None:
+        places = replace(places, cwd=target.project)
     rendered = render_client(
         client.spec, client.templates, endpoint, scope, places, lambda path: store.observe(path).content is not None
     )
     contents = {item.path: store.observe(item.path).content for item in rendered}
-    return plan_edits(client.spec, rendered, contents, bool(endpoint.key))
+    return plan_edits(client.spec, rendered, contents, bool(endpoint.key), places.cwd)
 
 
 def apply_clients(
@@ -239,16 +252,35 @@ def apply_clients(
     yes: bool = False,
     dry_run: bool = False,
     confirm: Confirm | None = None,
+    offline: bool = False,
 ) -> tuple[Applied, ...]:
     """Write the endpoint into the named clients' files: all of them, or none.
 
     Shows each diff first and asks `confirm`, unless `yes`. Without both it is a usage error that names `--yes`.
-    Raises ProblemError, with every file as it was.
+    Raises ProblemError, with every file as it was. offline: do not ask which protocols the endpoint has.
     """
     clients = choose_clients(load_clients(world), names)
     _check_scope(clients, scope)
-    plans = [(client, plan_client(world, client, endpoint, scope)) for client in clients]
-    results = [_planned(world, client, edits, endpoint) for client, edits in plans]
+    targets = [Target(client, scope) for client in clients]
+    return apply_plans(world, screen, endpoint, targets, yes=yes, dry_run=dry_run, confirm=confirm, offline=offline)
+
+
+def apply_plans(
+    world: World,
+    screen: Screen,
+    endpoint: Endpoint,
+    targets: Sequence[Target],
+    *,
+    yes: bool = False,
+    dry_run: bool = False,
+    confirm: Confirm | None = None,
+    offline: bool = False,
+) -> tuple[Applied, ...]:
+    """As apply_clients, for clients in scopes that may differ."""
+    plans = [(target.client, plan_client(world, target, endpoint)) for target in targets]
+    needs = {need for target in targets for need in target.client.spec.needs}
+    lacking = frozenset[Capability]() if offline else find_lacking(world, endpoint, needs)
+    results = [_planned(world, client, edits, endpoint, lacking) for client, edits in plans]
     _show_plans(screen, results, dry_run)
     to_write = [edit for _, edits in plans for edit in edits]
     if dry_run:
@@ -280,12 +312,15 @@ def _check_scope(clients: Sequence[Client], scope: Scope) -> None:
             )
 
 
-def _planned(world: World, client: Client, edits: tuple[Edit, ...], endpoint: Endpoint) -> Applied:
+def _planned(
+    world: World, client: Client, edits: tuple[Edit, ...], endpoint: Endpoint, lacking: frozenset[Capability]
+) -> Applied:
     store = edit_store(world)
     changes = any(edit.change != "none" or _mode_to_set(store, edit) is not None for edit in edits)
     problems = (
         *client_traps(world, client),
-        *judge_fit(client.spec, endpoint),
+        *judge_fit(client.spec, endpoint, lacking),
+        *_judge_overridden(world, client, edits, endpoint),
         *_judge_version(world, client.spec),
         *_judge_git(edits),
     )
@@ -297,6 +332,15 @@ def _planned(world: World, client: Client, edits: tuple[Edit, ...], endpoint: En
         problems,
         tuple(t(note) for note in client.spec.notes),
     )
+
+
+def _judge_overridden(world: World, client: Client, edits: Sequence[Edit], endpoint: Endpoint) -> tuple[Problem, ...]:
+    """What the client would read after the change, where that is not what was just written: another file or a
+    variable comes before ours."""
+    places = places_of(world)
+    contents = read_contents(world, files_to_read(client.spec, places))
+    contents |= {edit.path: edit.after for edit in edits}
+    return judge_overridden(client.spec, places, contents, endpoint)
 
 
 def _judge_version(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
@@ -359,6 +403,7 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
             clients=(edit.client,),
             live=edit.live,
             format=edit.format,
+            project=edit.project,
             folders=tuple(missing_folders(edit.path)),
             first_applied=now,
             last_applied=now,
@@ -517,7 +562,7 @@ def diff_clients(world: World, endpoint: Endpoint | None, names: Sequence[str]) 
         )
     if endpoint is not None:
         for client in choose_clients(load_clients(world), names):
-            for edit in plan_client(world, client, endpoint, "user"):
+            for edit in plan_client(world, Target(client, "user"), endpoint):
                 if not any(row["path"] == str(edit.path) for row in rows):
                     rows.append(
                         {
@@ -560,6 +605,18 @@ def show_clients(world: World, screen: Screen, names: Sequence[str]) -> dict[str
     if not rows:
         screen.line(t("No client is configured here."))
     return {"status": "ok", "clients": rows}
+
+
+def applied_targets(world: World) -> tuple[Target, ...]:
+    """What is applied now, client by client and project by project. A client whose folder is gone is left out."""
+    clients = load_clients(world)
+    found = dict.fromkeys(
+        (name, receipt.project)
+        for receipt in edit_store(world).receipts().values()
+        for name in receipt.clients
+        if name in clients
+    )
+    return tuple(Target(clients[name], "project" if project else "user", project) for name, project in found)
 
 
 def applied_names(world: World) -> tuple[str, ...]:

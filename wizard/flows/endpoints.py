@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,17 @@ from urllib.parse import urlsplit
 from wizard.clients.keys import clean_key
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
-from wizard.endpoint.model import Endpoint, Profile
-from wizard.endpoint.presets import find_preset
+from wizard.endpoint.model import Capability, Endpoint
+from wizard.endpoint.presets import all_presets, find_preset
+from wizard.endpoint.requests import auth_headers
 from wizard.endpoint.urls import ends_in_version, pasted_endpoint, tidy, with_version, without_endpoint, without_version
+from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError, usage_error
+from wizard.problems import usage_error
 from wizard.secret import Secret
 from wizard.ui.screen import Screen
 
 KEY_VARIABLE = "LLM_SETUP_API_KEY"
-PROFILE_VARIABLE = "LLM_SETUP_PROFILE"
 _PROBE_TIMEOUT_S = 3.0
 _PROBE_CONNECT_TIMEOUT_S = 1.0
 
@@ -34,26 +36,6 @@ class EndpointOptions:
     profile: str = ""
     context_tokens: int | None = None
     offline: bool = False
-
-
-def resolve_key(world: World, profile: Profile) -> Secret | None:
-    """The key of a profile, or None where it has none. A reference to a key that is gone is a problem."""
-    if not profile.key_reference:
-        return None
-    key = world.secrets.get(profile.key_reference)
-    if key is None:
-        raise ProblemError(
-            Problem(
-                "key-missing",
-                t("The key of profile `{name}` is gone.", name=profile.name),
-                saw=(profile.key_reference,),
-                fix=Fix(
-                    t("Enter it again."),
-                    (f"llm-setup profiles add {profile.name} --base-url {profile.openai_base_url}",),
-                ),
-            )
-        )
-    return key
 
 
 def given_key(world: World, screen: Screen, options: EndpointOptions) -> Secret | None:
@@ -74,33 +56,12 @@ def given_key(world: World, screen: Screen, options: EndpointOptions) -> Secret 
     return found.key
 
 
-def active_profile(world: World, name: str = "") -> Profile | None:
-    """The named profile, else that of `LLM_SETUP_PROFILE`, else the active one; None where there is none at all."""
-    profiles = world.profiles.load()
-    wanted = name or world.env.get(PROFILE_VARIABLE, "")
-    if wanted and wanted not in profiles.by_name:
-        known = ", ".join(profiles.by_name) or t("none")
-        raise usage_error(
-            "unknown-profile",
-            t("There is no profile `{name}`.", name=wanted),
-            t("Profiles: {known}.", known=known),
-            "llm-setup profiles list",
-        )
-    return profiles.by_name.get(wanted or profiles.active)
-
-
 def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> Endpoint:
     """The endpoint that the options mean. Raises a usage error which names the missing flag."""
     if not options.base_url:
         profile = active_profile(world, options.profile)
         if profile is None:
-            raise usage_error(
-                "endpoint-missing",
-                t("No endpoint is known: give `--base-url` and `--model`, or set one up first."),
-                t("One of:"),
-                "llm-setup init",
-                "llm-setup clients apply --base-url http://127.0.0.1:8000/v1 --model NAME",
-            )
+            raise no_endpoint()
         key = given_key(world, screen, options) or resolve_key(world, profile)
         endpoint = profile.endpoint(key)
         if options.model:
@@ -145,6 +106,36 @@ def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key
     )
 
 
+def find_lacking(world: World, endpoint: Endpoint, needs: Collection[Capability]) -> frozenset[Capability]:
+    """Which of the protocols that are needed beside chat the endpoint does not have.
+
+    An empty body is posted: a server that has the path refuses the body (400, 422) or the key, one that has not says
+    404 or 405. Nothing is generated. What cannot be reached is not lacking, it is unknown.
+    """
+    urls: dict[Capability, str] = {"responses": f"{endpoint.openai_base_url}/responses"}
+    if endpoint.anthropic_base_url:
+        urls["messages"] = f"{endpoint.anthropic_base_url}/v1/messages"
+    found: set[Capability] = set()
+    for need, url in urls.items():
+        if need not in needs or endpoint.speaks:
+            continue
+        reply = world.http.send(
+            HttpRequest(
+                "POST",
+                url,
+                auth_headers(endpoint.key),
+                json_body={},
+                timeout_s=_PROBE_TIMEOUT_S,
+                connect_timeout_s=_PROBE_CONNECT_TIMEOUT_S,
+            )
+        )
+        if not isinstance(reply, HttpReply):
+            break
+        if reply.status in (404, 405, 501):
+            found.add(need)
+    return frozenset(found)
+
+
 def _ask_models(world: World, base_url: str, key: Secret | None) -> tuple[dict[str, Any], ...] | None:
     """The entries of GET {base}/models, or None where that is not a model list."""
     headers = (("authorization", f"Bearer {key.reveal()}"),) if key else ()
@@ -170,3 +161,30 @@ def _only_model(models: tuple[dict[str, Any], ...] | None) -> str:
         return names[0]
     served = t("The server lists: {names}.", names=", ".join(names[:12])) if names else t("Example: --model qwen3-8b")
     raise usage_error("model-missing", t("`--model` is missing: each request names its model."), served)
+
+
+def ask_key(screen: Screen, *, may_ask: bool) -> Secret | None:
+    """A key from a hidden question; None where none is entered or nobody can be asked."""
+    if not may_ask:
+        return None
+    from wizard.ui.questions import Questions
+
+    found = clean_key(
+        Questions(screen, yes=False, may_ask=True).secret("--api-key-file", t("API key (hidden; empty for none):"))
+    )
+    if found.removed:
+        screen.step("info", t("The key was cleaned: {what} removed.", what=", ".join(found.removed)))
+    return found.key
+
+
+def preset_url(preset_id: str) -> str:
+    """The base URL of a preset by its id."""
+    presets = {preset.id: preset for preset in all_presets()}
+    if preset_id not in presets:
+        raise usage_error(
+            "unknown-preset",
+            t("There is no preset `{name}`.", name=preset_id),
+            t("Presets: {names}.", names=", ".join(presets)),
+            "llm-setup profiles presets",
+        )
+    return presets[preset_id].openai_base_url

@@ -171,13 +171,14 @@ def _put_first(text: str, root: Any, path: Path, value: Any, newline: str) -> st
             raise Conflict(dotted(path))
         node = found[1]
     if node.flow_style:
-        start = node.start_mark.index + 1
+        start = int(node.start_mark.index) + 1
         return text[:start] + json.dumps(value, ensure_ascii=False) + ", " + text[start:]
-    dash = node.start_mark.index
+    dash = int(node.start_mark.index)
     if text[dash] != "-":
         raise Conflict(dotted(path))
-    lines = _block([value], " " * node.start_mark.column)
-    return text[:dash] + (newline.join(lines) + newline).lstrip() + " " * node.start_mark.column + text[dash:]
+    indent = " " * int(node.start_mark.column)
+    lines = _block([value], indent)
+    return text[:dash] + (newline.join(lines) + newline).lstrip() + indent + text[dash:]
 
 
 def _insert_flow(text: str, node: Any, step: str | int, value: Any) -> str:

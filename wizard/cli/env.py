@@ -1,0 +1,41 @@
+"""`llm-setup env`: the triple for a shell."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from wizard.cli.app import App, command_options
+from wizard.clients.shells import SHELLS
+from wizard.problems import ExitCode
+
+
+@click.command("env", epilog='Example: eval "$(llm-setup env)"')
+@click.option("--shell", type=click.Choice(SHELLS), default=None, help="Default: the shell that SHELL names.")
+@click.option("--profile", default="", metavar="NAME", help="Default: LLM_SETUP_PROFILE, else the active one.")
+@click.option("--show-key", is_flag=True, help="Print the key on a terminal, too.")
+@command_options()
+def command(app: App, shell: str | None, profile: str, show_key: bool) -> int:
+    """Print lines that set base URL, key and model in a shell.
+
+    On a terminal the key is masked; through a pipe or `$(...)` it is there.
+    """
+    from wizard.flows.clients import places_of
+    from wizard.flows.env import endpoint_of_profile, env_text
+
+    endpoint = endpoint_of_profile(app.world, profile)
+    if app.screen.as_json:
+        from wizard.clients.shells import shell_variables
+
+        variables = dict(shell_variables(endpoint.with_key(None)))
+        app.screen.document({"status": "ok", "variables": {**variables, "key": endpoint.key_hint}})
+        return ExitCode.FINE
+    named = places_of(app.world).shell
+    chosen = next((known for known in SHELLS if known == (shell or named)), SHELLS[0])
+    if sys.stdout.isatty() and not show_key:
+        app.screen.line(env_text(endpoint, chosen).rstrip("\n"))
+        click.echo("# The key is masked on a terminal: use eval, a pipe, or --show-key.", err=True)
+    else:
+        sys.stdout.write(env_text(endpoint, chosen))
+    return ExitCode.FINE

@@ -1,0 +1,137 @@
+"""`llm-setup profiles`: named endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from wizard.cli.app import App, command_options
+from wizard.cli.clients import endpoint_options, options_of
+from wizard.problems import ExitCode
+
+
+@click.group(epilog="Example: llm-setup profiles add taotoken --preset taotoken --model claude-sonnet-4-5")
+def command() -> None:
+    """Named endpoints: list, show, add, remove, presets."""
+
+
+@command.command("list", epilog="Example: llm-setup profiles list --json")
+@command_options()
+def list_command(app: App) -> int:
+    """Every profile; the active one is marked."""
+    from wizard.flows.profiles import profile_row
+
+    known = app.world.profiles.load()
+    rows = [profile_row(app.world, profile, known) for profile in known.by_name.values()]
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "active": known.active, "profiles": rows})
+        return ExitCode.FINE
+    for row in rows:
+        app.screen.step(
+            "ok" if row["active"] else "info", f"{row['name']:<16} {row['openai_base_url']}  {row['model']}", row["key"]
+        )
+    if not rows:
+        app.screen.line("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID")
+    return ExitCode.FINE
+
+
+@command.command("show", epilog="Example: llm-setup profiles show local")
+@click.argument("name", default="")
+@command_options()
+def show_command(app: App, name: str) -> int:
+    """One profile: the active one without a name."""
+    from wizard.flows.profiles import active_profile, no_endpoint, profile_row
+
+    profile = active_profile(app.world, name)
+    if profile is None:
+        raise no_endpoint()
+    row = profile_row(app.world, profile, app.world.profiles.load())
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "profile": row})
+    else:
+        for key, value in row.items():
+            app.screen.line(f"  {key:<20} {value}")
+    return ExitCode.FINE
+
+
+@command.command("add", epilog="Example: llm-setup profiles add taotoken --preset taotoken --model claude-sonnet-4-5")
+@click.argument("name")
+@click.option("--preset", default="", metavar="ID", help="A known service instead of a URL: see `profiles presets`.")
+@click.option("--key-env", default="", metavar="VARIABLE", help="Remember the variable's name instead of the key.")
+@click.option("--use", "activate", is_flag=True, help="Make it the active one.")
+@endpoint_options
+@command_options(yes=True)
+def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, **values: Any) -> int:
+    """Add or replace a profile. The key comes from LLM_SETUP_API_KEY, a file, or a hidden question."""
+    from dataclasses import replace
+
+    from wizard.flows.endpoints import ask_key, given_key, observe_endpoint, preset_url
+    from wizard.flows.profiles import add_profile, profile_row
+    from wizard.problems import usage_error
+
+    options = options_of(values)
+    if preset:
+        options = replace(options, base_url=options.base_url or preset_url(preset))
+    if not options.base_url:
+        raise usage_error(
+            "base-url-missing", "`--base-url` or `--preset` is missing.", "See `llm-setup profiles presets`."
+        )
+    key = given_key(app.world, app.screen, options)
+    if key is None and not key_env:
+        key = ask_key(app.screen, may_ask=app.may_ask)
+    endpoint = observe_endpoint(app.world, app.screen, options, key)
+    profile = add_profile(app.world, name, endpoint, key_variable=key_env, activate=activate)
+    row = profile_row(app.world, profile, app.world.profiles.load())
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "profile": row})
+    else:
+        app.screen.step(
+            "ok",
+            f"{name}: {endpoint.openai_base_url}  {endpoint.model}",
+            f"key {row['key']} in {row['key_place'] or '-'}",
+        )
+    return ExitCode.FINE
+
+
+@command.command("remove", epilog="Example: llm-setup profiles remove old")
+@click.argument("name")
+@command_options(yes=True)
+def remove_command(app: App, name: str) -> int:
+    """Forget a profile and its key; client files stay as they are."""
+    from wizard.flows.profiles import remove_profile
+
+    profile = remove_profile(app.world, name)
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "removed": profile.name})
+    else:
+        app.screen.step("ok", f"{profile.name} removed")
+    return ExitCode.FINE
+
+
+@command.command("presets", epilog="Example: llm-setup profiles presets")
+@command_options()
+def presets_command(app: App) -> int:
+    """Known services and servers: their URLs, where keys come from, what they speak."""
+    from wizard.endpoint.presets import all_presets
+
+    rows = [
+        {
+            "id": preset.id,
+            "title": preset.title,
+            "openai_base_url": preset.openai_base_url,
+            "anthropic_base_url": preset.anthropic_base_url,
+            "key_page": preset.key_page,
+            "key_prefix": preset.key_prefix,
+            "speaks": list(preset.speaks),
+            "note": preset.note,
+            "source": preset.source,
+        }
+        for preset in all_presets()
+    ]
+    if app.screen.as_json:
+        app.screen.document({"status": "ok", "presets": rows})
+        return ExitCode.FINE
+    for row in rows:
+        app.screen.step("info", f"{row['id']:<12} {row['openai_base_url']}", str(row["key_page"]))
+    return ExitCode.FINE

@@ -1,0 +1,70 @@
+"""`use NAME`: move every applied client to another profile, all or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wizard.effects.profiles import Profiles
+from wizard.effects.world import World
+from wizard.endpoint import requests
+from wizard.endpoint.exchange import HttpReply
+from wizard.endpoint.model import Endpoint, Profile
+from wizard.endpoint.replies import judge_models
+from wizard.flows.clients import Applied, Confirm, applied_targets, apply_plans
+from wizard.flows.profiles import active_profile, resolve_key
+from wizard.i18n import t
+from wizard.problems import usage_error
+from wizard.ui.screen import Screen
+
+_ANSWER_TIMEOUT_S = 5.0
+
+
+def choose_profile(world: World, screen: Screen, name: str, fallback: str) -> Profile:
+    """The profile that `use` means: a name, `-` for the one before, the fallback where the first does not answer."""
+    known = world.profiles.load()
+    if name == "-":
+        if not known.previous:
+            raise usage_error("profile-missing", t("There is no profile to go back to."), t("Name one."))
+        name = known.previous
+    profile = active_profile(world, name)
+    if profile is None:
+        raise usage_error("profile-missing", t("Name a profile."), t("Profiles:"), "llm-setup profiles list")
+    if fallback:
+        other = active_profile(world, fallback)
+        if other is not None and not answers(world, profile.endpoint(resolve_key(world, profile))):
+            screen.step(
+                "warning", t("`{name}` does not answer; `{other}` is used.", name=profile.name, other=other.name)
+            )
+            return other
+    return profile
+
+
+def answers(world: World, endpoint: Endpoint) -> bool:
+    """Whether the endpoint lists its models, or at least answers the key and path as a server does."""
+    reply = world.http.send(requests.models_request(endpoint, timeout_s=_ANSWER_TIMEOUT_S))
+    if not isinstance(reply, HttpReply):
+        return False
+    return judge_models(reply).ok or reply.status == 404  # some gateways list no models
+
+
+def use_profile(
+    world: World,
+    screen: Screen,
+    profile: Profile,
+    *,
+    yes: bool = False,
+    dry_run: bool = False,
+    confirm: Confirm | None = None,
+) -> tuple[Applied, ...]:
+    """Move the applied clients, in one transaction, then remember the profile as the active one."""
+    endpoint = profile.endpoint(resolve_key(world, profile))
+    results = apply_plans(world, screen, endpoint, applied_targets(world), yes=yes, dry_run=dry_run, confirm=confirm)
+    declined = any(result.status == "would-apply" for result in results)
+    if not dry_run and not declined:
+        known = world.profiles.load()
+        previous = known.active if known.active != profile.name else known.previous
+        after = replace(known, active=profile.name, previous=previous)
+        if after != known:
+            world.profiles.save(Profiles(after.by_name, after.active, after.previous))
+        screen.step("ok", t("Active profile: {name}", name=profile.name), profile.openai_base_url)
+    return results
