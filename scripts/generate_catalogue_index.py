@@ -19,7 +19,7 @@ def indexes(catalogue: Path = CATALOGUE) -> dict[Path, str]:
     """Each index file and what it should hold."""
     models = [read(path) for path in sorted((catalogue / "models").rglob("*.toml"))]
     made: dict[str, Any] = {"models": models}
-    for name in ("gpus", "flags", "vllm_flags", "clients_context"):
+    for name in ("gpus", "flags", "vllm_flags"):
         if (path := catalogue / f"{name}.toml").exists():
             made[name] = read(path)
     return {catalogue / "index" / f"{name}.json": dump(value) for name, value in made.items()}

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Keys of a config.json that no plan reads: names of tokens, training, generation, bookkeeping.
 UNREAD = re.compile(
-    r"(^|_)(token_id|token_ids|token_index|id2label|label2id|auto_map|transformers_version|_name_or_path|initializer_range)$"
+    r"(^|_)(token_id|token_ids|token_index|id2label|label2id|transformers_version|_name_or_path|initializer_range)$"
     r"|^(bad_words_ids|begin_suppress_tokens|chunk_size_feed_forward|diversity_penalty|do_sample|early_stopping|"
     r"encoder_no_repeat_ngram_size|exponential_decay_length_penalty|finetuning_task|forced_.*|length_penalty|max_length|"
     r"min_length|no_repeat_ngram_size|num_beams|num_beam_groups|num_return_sequences|output_attentions|"
@@ -54,7 +54,7 @@ def main() -> None:
     origin = re.search(r"vllm-project/recipes, commit (\w+)", recipes["about"])
     source = f"https://github.com/vllm-project/recipes, commit {origin[1]}" if origin else "vllm-project/recipes"
     notes = tomllib.loads(options.notes.read_text("utf-8"))
-    configs = Configs(options.configs, options.shapes, notes["same_config"])
+    configs = Configs(options.configs, options.shapes, notes)
 
     for recipe in [*({**m, "source": source} for m in recipes["models"]), *notes["model"]]:
         entry = fact_file(recipe, notes, configs, options.checked)
@@ -67,22 +67,34 @@ def main() -> None:
 class Configs:
     """Where the facts of config.json come from: a seen file, one of the same shape, or recalled facts."""
 
-    def __init__(self, folder: Path | None, shapes: Path | None, same: list[dict[str, Any]]) -> None:
+    def __init__(self, folder: Path | None, shapes: Path | None, notes: dict[str, Any]) -> None:
         self._folder = folder
         self._shapes = json.loads(shapes.read_text("utf-8"))["models"] if shapes else {}
-        self._same = {model: row for row in same for model in row["models"]}
+        self._recalled: dict[str, dict[str, Any]] = notes["recalled"]
+        self._same = {model: row for row in notes["same_config"] for model in row["models"]}
 
     def find(self, model: str) -> tuple[dict[str, Any], str] | None:
         """The config and how it is known."""
+        if own := self._own(model):
+            return own
+        row = self._same.get(model)
+        if row is None or (other := self._own(row["as"])) is None:
+            return None
+        config, basis = other
+        kept = {k: v for k, v in config.items() if k not in row.get("drop", ())}
+        changed = {**kept, **row.get("change", {})}
+        return changed, f"{basis}: the file of {row['as']}, which has the same shape" if basis == "seen" else basis
+
+    def _own(self, model: str) -> tuple[dict[str, Any], str] | None:
         if (seen := self._seen(model)) is not None:
             return seen, "seen"
+        # One of the same shape that was seen is better than what is recalled of this one.
         row = self._same.get(model)
-        if row and (seen := self._seen(row["as"])) is not None:
-            kept = {k: v for k, v in seen.items() if k not in row.get("drop", ())}
-            return {**kept, **row.get("change", {})}, f"seen: the file of {row['as']}, which has the same shape"
+        if row and self._seen(row["as"]) is not None:
+            return None
         if shape := self._shapes.get(model):
             return hub_form(shape), "recalled" if "recalled" in shape["source"] else "seen"
-        return None
+        return (self._recalled[model], "recalled") if model in self._recalled else None
 
     def _seen(self, model: str) -> dict[str, Any] | None:
         path = self._folder / f"{model.replace('/', '--')}_config.json" if self._folder else None

@@ -45,8 +45,8 @@ def main() -> None:
                 values.setdefault(flag, {}).setdefault(choice, []).append(release.name)
     versions = [release.name for release in releases]
     lines = [
-        "# Which release of vLLM has which flag, and which values of some: [first, gone], the first release that has it,",
-        "# and the first that has not. Made by scripts/record_vllm_flags.py from the releases' sources.",
+        "# Which release of vLLM has which flag, and which values of some: [first, gone], the first with it and,",
+        "# where it is gone, the first without. Made by scripts/record_vllm_flags.py from the releases' sources.",
         f"# What is as old as {versions[0]} may be older.",
         "",
         f"versions = {json.dumps(versions)}",

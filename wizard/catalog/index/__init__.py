@@ -8,5 +8,5 @@ from typing import Any
 
 
 def read_index(name: str) -> Any:
-    """One table: "gpus", "models", "flags", "vllm_flags" or "clients_context". Reading all models takes 2 ms."""
+    """One table: "gpus", "models", "flags" or "vllm_flags". Reading all models takes 2 ms."""
     return json.loads(resources.files(__package__).joinpath(f"{name}.json").read_bytes())
