@@ -150,8 +150,12 @@ def _parse_line(row: dict[str, Any]) -> DeathLine:
 
 
 def _context_by_ratio(values: dict[str, str]) -> dict[str, str]:
-    """The KV cache grows with the context, so what fits is the same share of it; whole blocks of 16 tokens."""
-    tokens = int(int(values["wanted"]) * float(values["available_gib"]) / float(values["needed_gib"]))
+    """The KV cache grows with the context, so what fits is the same share of it; whole blocks of 16 tokens.
+
+    vLLM rounds both sizes to hundredths of a GiB, so the least that they can mean is taken.
+    """
+    share = (float(values["available_gib"]) - 0.005) / (float(values["needed_gib"]) + 0.005)
+    tokens = int(int(values["wanted"]) * share)
     return {"fitting": str(tokens // 16 * 16)} if tokens >= 16 else {}
 
 
