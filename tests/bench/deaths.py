@@ -107,10 +107,9 @@ def main() -> int:
                 found = deaths[0].problem.code if deaths else ""
                 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
                 way = "lines" if by_lines else "bytes"
-                print(
-                    f"{name:24} {way}  {took * (1 << 30) / size:5.2f} s/GiB (wall {wall:5.2f} s)  {memory:4} MiB  {found or '-'}"
-                )
-                slow = slow or took * (1 << 30) / size > MAX_SECONDS_A_GIB or memory > MAX_MEMORY_MIB
+                rate = took * (1 << 30) / size
+                print(f"{name:24} {way}  {rate:5.2f} s/GiB (wall {wall:5.2f} s)  {memory:4} MiB  {found or '-'}")
+                slow = slow or rate > MAX_SECONDS_A_GIB or memory > MAX_MEMORY_MIB
                 if code and found != code:
                     print(f"  expected {code}")
                     slow = True
