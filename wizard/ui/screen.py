@@ -104,5 +104,16 @@ class Screen:
 
     def document(self, value: Mapping[str, Any]) -> None:
         """The one JSON document of a `--json` run."""
-        text = json.dumps({"schema_version": 1, **value}, ensure_ascii=False, indent=2)
-        print(redact(text), file=self._out, flush=True)
+        # Each text by itself: redaction of the finished document could swallow a quote or a backslash of JSON's own.
+        clean = _redact_texts({"schema_version": 1, **value})
+        print(json.dumps(clean, ensure_ascii=False, indent=2), file=self._out, flush=True)
+
+
+def _redact_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {_redact_texts(name): _redact_texts(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redact_texts(item) for item in value]
+    return value
