@@ -138,7 +138,7 @@ _SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 def rank(findings: Iterable[Problem]) -> tuple[tuple[Problem, ...], tuple[tuple[str, Problem], ...]]:
-    """Findings in order (severity, then the cause's rank), and the consequences with the code that explains each.
+    """Findings in order (errors first, then the cause's rank), and the consequences with the code that explains each.
 
     The same code twice is one finding with both evidences. A finding is folded when an error among the others has a
     cause that explains its code (`Cause.explains`).
@@ -154,7 +154,7 @@ def rank(findings: Iterable[Problem]) -> tuple[tuple[Problem, ...], tuple[tuple[
         first, second = sorted((before, finding), key=lambda f: _SEVERITY_ORDER[f.severity])
         more = tuple(item for item in (second.what, *second.saw) if item not in first.saw and item != first.what)
         merged[finding.code] = replace(first, saw=(*first.saw, *more))
-    ordered = sorted(merged.values(), key=lambda f: (_SEVERITY_ORDER[f.severity], find_cause(f.code).rank))
+    ordered = sorted(merged.values(), key=lambda f: (f.severity != "error", find_cause(f.code).rank))
     kept: list[Problem] = []
     folded: list[tuple[str, Problem]] = []
     for finding in ordered:

@@ -184,6 +184,7 @@ class ServerSeen:
     """A server that llm-setup itself started at the target's address: whether its process lives, and its log's end."""
 
     name: str
+    port: int
     alive: bool
     log: str
     ready: bool
@@ -196,7 +197,8 @@ class Observations:
 
     environment: variables as (name, value), the client's as far as is known. files: those that exist.
     log_findings: what `serving.deaths.judge_log` made of `--log`. error_text: what a client showed (`--error`).
-    offline: nothing was sent, so a missing exchange is no evidence. explicit: the triple came from flags.
+    offline: nothing was sent, so a missing exchange is no evidence. explicit: the triple came from flags. probed: some
+    endpoint was asked. client_type: the client that is meant, where it was named.
     """
 
     context: Context
@@ -211,6 +213,7 @@ class Observations:
     error_text: str | None = None
     offline: bool = False
     explicit: bool = False
+    probed: bool = False
     client_type: str = ""
 
     def variable(self, name: str) -> str | None:

@@ -214,6 +214,8 @@ def plan_first(target: Target, spot: Spot, *, proxied: bool) -> Iterator[Probe]:
     yield get("openapi", f"{root}/openapi.json", spot, "none")
     if spot.wire != "messages" and not ends_in_version(base):
         yield get("models.v1", base.removesuffix("/") + "/v1/models", spot)
+    if base.endswith("/"):
+        yield post("main.slash", base + _WIRE_SUFFIX[wire], spot, hello_body(spot.model, wire))
     if proxied:
         yield get("models.direct", models_url(base, wire), spot, direct=True)
         yield post("main.direct", url_of(base, wire), spot, hello_body(spot.model, wire), direct=True)
@@ -379,8 +381,14 @@ def _plan_chat(target: Target, spot: Spot) -> Iterator[Probe]:
     )
     yield chat("stream", stream=True)
     yield chat("usage", stream=True, stream_options={"include_usage": True})
-    yield chat("extras", temperature=0.2, top_p=0.9, parallel_tool_calls=True, store=False)
-    yield chat("completion-tokens", max_tokens=None, max_completion_tokens=16)
+    yield chat(
+        "extras", temperature=0.2, top_p=0.9, presence_penalty=0, frequency_penalty=0, seed=1, n=1, user="doctor"
+    )
+    yield chat(
+        "openai-extras", parallel_tool_calls=True, store=False, reasoning_effort="low", metadata={"from": "doctor"}
+    )
+    without = {name: value for name, value in body.items() if name != "max_tokens"}
+    yield post("chat.completion-tokens", url, spot, {**without, "max_completion_tokens": 16})
     image = [{"type": "text", "text": "What colour?"}, {"type": "image_url", "image_url": {"url": _PIXEL}}]
     yield chat("image", [{"role": "user", "content": image}])
     limit = target.max_tokens or manner_of(target.client).max_tokens

@@ -1,0 +1,359 @@
+"""What in the client's requests the server does not take: one variation at a time against the plain request."""
+
+from __future__ import annotations
+
+import re
+
+from wizard.doctor.bodies import excerpt
+from wizard.doctor.causes import found
+from wizard.doctor.engine import Check, Verdict
+from wizard.doctor.judging import evidence, manner, plain_works, refused, severity_for, target_of, unseen, variation
+from wizard.doctor.manners import model_on_the_wire
+from wizard.doctor.observations import Observations
+from wizard.doctor.reach import Reach, Seen, judge_reach
+from wizard.doctor.symptoms import Family
+from wizard.i18n import t
+from wizard.problems import Problem, Severity
+
+# Families of refusals of a request's form, and their causes.
+CODES: dict[Family, str] = {
+    "tools-off": "tool-choice-not-enabled",
+    "tool-type": "responses-tool-type-unsupported",
+    "max-tokens": "max-tokens-too-large",
+    "context": "context-length-exceeded",
+    "no-template": "chat-template-missing",
+    "developer-role": "developer-role-rejected",
+    "no-system-role": "template-no-system-role",
+    "role-order": "template-role-order",
+    "content-parts": "content-parts-unsupported",
+    "not-multimodal": "not-multimodal",
+    "beta-fields": "beta-fields-rejected",
+    "parameter": "unsupported-params",
+    "schema": "schema-422",
+}
+
+
+def plain_request(seen: Observations) -> Verdict:
+    """The plain request refused for its form."""
+    skipped = unseen(seen)
+    if skipped is not None:
+        return skipped
+    reach = judge_reach(seen)
+    best = reach.best
+    if best is None or best.grade != "answers" or best.family is None:
+        return None
+    if best.family in ("max-tokens", "context"):
+        return _room(seen, reach, best)
+    code = CODES.get(best.family)
+    if code is None:
+        return None
+    if code == "responses-tool-type-unsupported" and target_of(seen).wire != "responses":
+        code = "tool-choice-not-enabled"
+    return found(code, t("The server refuses the request: {text}", text=excerpt(best.text, 160)), evidence(best))
+
+
+def _room(seen: Observations, reach: Reach, best: Seen) -> Problem:
+    """Two causes share most of their words; the numbers tell them apart."""
+    numbers = Numbers.read(best.text)
+    window = numbers.window or reach.window(model_on_the_wire(target_of(seen).client, target_of(seen).model))
+    saw = [evidence(best)]
+    if window:
+        saw.append(t("window: {window} tokens", window=window))
+    prompt_alone = numbers.prompt is not None and window is not None and numbers.prompt >= window
+    by_words = best.family == "max-tokens"
+    if not prompt_alone and (by_words or (numbers.asked is not None and numbers.prompt is not None)):
+        room = window - numbers.prompt if window and numbers.prompt else None
+        fix = (
+            t("Set the client's output limit to {room} at most, or enlarge `--max-model-len`.", room=room)
+            if room
+            else ""
+        )
+        return found(
+            "max-tokens-too-large",
+            t("The client asks for more output than fits: {text}", text=excerpt(best.text, 140)),
+            *saw,
+            fix=fix,
+        )
+    return found("context-length-exceeded", t("The prompt does not fit: {text}", text=excerpt(best.text, 140)), *saw)
+
+
+class Numbers:
+    """The figures in an error about room: window, prompt, tokens asked for."""
+
+    def __init__(self, window: int | None, prompt: int | None, asked: int | None) -> None:
+        self.window, self.prompt, self.asked = window, prompt, asked
+
+    @classmethod
+    def read(cls, text: str) -> Numbers:
+        """From the texts of vLLM (old and new), OpenAI, llama.cpp, SGLang."""
+        bracket = re.search(r"\((\d+) > (\d+) - (\d+)\)", text)
+        if bracket:
+            asked, window, prompt = (int(number) for number in bracket.groups())
+            return cls(window, prompt, asked)
+        return cls(
+            _number(
+                text,
+                r"(?:context length|context window|max_model_len|context size|n_ctx|model length)[^\d]{0,40}(\d[\d,]*)",
+            ),
+            _number(
+                text,
+                r"(\d[\d,]*) (?:tokens )?in the messages|(?:your )?(?:prompt|request|input|messages)[^\d]{0,60}?(\d[\d,]*)(?: input)? tokens|(\d[\d,]*) input tokens",
+            ),
+            _number(text, r"(\d[\d,]*) in the completion|max_(?:completion_)?tokens\D{0,30}(\d[\d,]*)"),
+        )
+
+
+def _number(text: str, pattern: str) -> int | None:
+    match = re.search(pattern, text, re.I)
+    digits = next((group for group in match.groups() if group), None) if match else None
+    return int(digits.replace(",", "")) if digits else None
+
+
+# ---- room --------------------------------------------------------------------------------------------------------
+
+
+def room(seen: Observations) -> Verdict:
+    """Whether the window holds what the client sends and asks for."""
+    skipped = unseen(seen)
+    if skipped is not None:
+        return skipped
+    reach, target = judge_reach(seen), target_of(seen)
+    if not plain_works(reach):
+        return None
+    problems: list[Problem] = []
+    limit = refused(seen, f"{target.wire}.max-tokens")
+    # Of a success only the first byte was read, so only an error status says anything.
+    if limit is not None and limit.status >= 400 and limit.family in ("max-tokens", "context", "other", "schema"):
+        body = limit.exchange.request.body
+        asked = body.get("max_tokens") if isinstance(body, dict) else None
+        numbers = Numbers.read(limit.text)
+        fits = numbers.window - numbers.prompt if numbers.window and numbers.prompt else numbers.window
+        problems.append(
+            found(
+                "max-tokens-too-large",
+                t(
+                    "{client} asks for {asked} tokens of output, more than there is room for.",
+                    client=manner(seen).title,
+                    asked=asked,
+                ),
+                evidence(limit),
+                fix=t("Set the client's output limit to {room} at most, or enlarge `--max-model-len`.", room=fits)
+                if fits
+                else "",
+            )
+        )
+    window = reach.window(model_on_the_wire(target.client, target.model))
+    if window is None:
+        return tuple(problems)
+    needs = manner(seen).prompt_tokens
+    saw = t("GET /models: max_model_len {window}", window=window)
+    if needs >= window:
+        problems.append(
+            found(
+                "context-length-exceeded",
+                t(
+                    "{client} begins with about {needs} tokens, and the window is {window}.",
+                    client=manner(seen).title,
+                    needs=needs,
+                    window=window,
+                ),
+                saw,
+            )
+        )
+    elif target.context_tokens and target.context_tokens > window:
+        problems.append(
+            found(
+                "context-length-exceeded",
+                t(
+                    "The client takes the window for {told} tokens, and it is {window}.",
+                    told=target.context_tokens,
+                    window=window,
+                ),
+                saw,
+                fix=t(
+                    "Tell the client {window}, or start the server with `--max-model-len {told}`.",
+                    window=window,
+                    told=target.context_tokens,
+                ),
+            )
+        )
+    elif target.max_tokens and target.max_tokens >= window and not problems:
+        problems.append(
+            found(
+                "max-tokens-too-large",
+                t(
+                    "The client asks for {asked} tokens of output, and the whole window is {window}.",
+                    asked=target.max_tokens,
+                    window=window,
+                ),
+                saw,
+                severity="warning",
+            )
+        )
+    return tuple(problems)
+
+
+# ---- shapes of messages ------------------------------------------------------------------------------------------
+
+
+def messages_taken(seen: Observations) -> Verdict:
+    """System, developer, two users, content parts, null content: each against the plain request."""
+    skipped = unseen(seen)
+    if skipped is not None:
+        return skipped
+    reach, wire = judge_reach(seen), target_of(seen).wire
+    if not plain_works(reach) or wire != "chat":
+        return None
+    problems: list[Problem] = []
+    system = refused(seen, "chat.system")
+    if system is not None:
+        problems.append(_shape(system, "template-no-system-role", severity_for(seen, "system"), t("a system message")))
+    developer = refused(seen, "chat.developer")
+    if developer is not None and system is None:
+        code = (
+            "server-bug-500"
+            if developer.status >= 500 and developer.family == "server-error"
+            else "developer-role-rejected"
+        )
+        problems.append(_shape(developer, code, severity_for(seen, "developer"), t("the role `developer`")))
+    if system is None:
+        order = refused(seen, "chat.two-users") or refused(seen, "chat.two-systems")
+        if order is not None:
+            severity: Severity = "error" if manner(seen).agent else "warning"
+            problems.append(_shape(order, "template-role-order", severity, t("two messages of one role in a row")))
+    parts = refused(seen, "chat.parts")
+    if parts is not None:
+        problems.append(
+            _shape(parts, "content-parts-unsupported", severity_for(seen, "parts"), t("content as a list of parts"))
+        )
+    null = refused(seen, "chat.null-content")
+    if null is not None and null.family not in ("role-order", "tools-off"):
+        problems.append(
+            _shape(null, _by_status(null), severity_for(seen, "tools"), t("an assistant message with `content: null`"))
+        )
+    image = refused(seen, "chat.image")
+    if image is not None and parts is None:
+        problems.append(_shape(image, "not-multimodal", "info", t("an image")))
+    return tuple(problems)
+
+
+def _by_status(judged: Seen) -> str:
+    if judged.family in ("content-parts", "schema", "parameter"):
+        return CODES[judged.family]
+    return "server-bug-500" if judged.status >= 500 else "schema-422" if judged.status == 422 else "message-rejected"
+
+
+def _shape(judged: Seen, code: str, severity: Severity, what: str) -> Problem:
+    if judged.status >= 500 and judged.family == "server-error":
+        code = "server-bug-500"
+    return found(
+        code,
+        t(
+            "The plain request is answered, with {what} it is refused: {text}",
+            what=what,
+            text=excerpt(judged.text, 120),
+        ),
+        evidence(judged),
+        severity=severity,
+    )
+
+
+# ---- tools -------------------------------------------------------------------------------------------------------
+
+_CALL_AS_TEXT = re.compile(
+    r"<tool_call|</tool_call>|<function[=_ ]|<\|tool_call|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁call|<function_calls>|<invoke name|"
+    r"<minimax:tool_call>|functools\[|<tool_use>|<\|channel\|>\s*commentary|<tools>|<action>|to=functions?\.|"
+    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|get_weather\s*\(|\[get_weather\(",
+    re.I,
+)
+_TOOL_PROBES = {"chat": "chat.tools", "responses": "responses.function", "messages": "messages.tools"}
+
+
+def tools_taken(seen: Observations) -> Verdict:
+    """Whether one tool is taken, and a call of it comes back as a call."""
+    skipped = unseen(seen)
+    if skipped is not None:
+        return skipped
+    target = target_of(seen)
+    if not plain_works(judge_reach(seen)):
+        return None
+    probe = _TOOL_PROBES[target.wire]
+    no = refused(seen, probe)
+    severity = severity_for(seen, "tools")
+    if no is not None:
+        if no.family == "server-error" and no.status >= 500:
+            return found(
+                "server-bug-500",
+                t("With a tool the server fails inside: {text}", text=excerpt(no.text, 120)),
+                evidence(no),
+                severity=severity,
+            )
+        code = CODES.get(no.family or "other", "tool-choice-not-enabled")
+        if code in ("responses-tool-type-unsupported", "template-role-order", "not-multimodal"):
+            code = "tool-choice-not-enabled"
+        return found(
+            code,
+            t("The plain request is answered, with one tool it is refused: {text}", text=excerpt(no.text, 140)),
+            evidence(no),
+            severity=severity,
+        )
+    judged = variation(seen, probe)
+    spoken = judged.body.spoken if judged and judged.body and judged.grade == "works" else None
+    if judged is None or spoken is None or spoken.tool_calls:
+        return None
+    if _CALL_AS_TEXT.search(spoken.content):
+        return found(
+            "tool-parser-mismatch",
+            t("The model called the tool, and the call arrived as text: {text}", text=excerpt(spoken.content, 100)),
+            evidence(judged),
+        )
+    return None
+
+
+# ---- parameters --------------------------------------------------------------------------------------------------
+
+_PARAMETER_PROBES: dict[str, tuple[str, ...]] = {
+    "chat": ("chat.extras", "chat.openai-extras", "chat.usage", "chat.completion-tokens"),
+    "responses": ("responses.codex",),
+    "messages": (),
+}
+
+
+def parameters_taken(seen: Observations) -> Verdict:
+    """Whether parameters that clients add are taken."""
+    skipped = unseen(seen)
+    if skipped is not None:
+        return skipped
+    wire = target_of(seen).wire
+    if not plain_works(judge_reach(seen)):
+        return None
+    stream = refused(seen, f"{wire}.stream")
+    for probe in _PARAMETER_PROBES[wire]:
+        no = refused(seen, probe)
+        if no is None or (probe == "chat.usage" and stream is not None):
+            continue
+        code = "server-bug-500" if no.status >= 500 and no.family == "server-error" else "unsupported-params"
+        severity: Severity = "error" if probe == "responses.codex" and target_of(seen).client == "codex" else "warning"
+        return found(
+            code,
+            t("The server refuses a parameter: {text}", text=excerpt(no.text, 140)),
+            evidence(no),
+            t("parameters sent: {names}", names=", ".join(_added(no))),
+            severity=severity,
+        )
+    return None
+
+
+def _added(judged: Seen) -> tuple[str, ...]:
+    body = judged.exchange.request.body
+    plain = {"model", "messages", "input", "max_tokens", "max_output_tokens", "stream"}
+    return tuple(name for name in body if name not in plain) if isinstance(body, dict) else ()
+
+
+CHECKS = (
+    Check("request", "The plain request's form is taken", plain_request, "target"),
+    Check("room", "The window holds what the client sends and asks for", room, "target"),
+    Check("messages", "All shapes of messages are taken", messages_taken, "target"),
+    Check("tools", "Tools are taken, and calls come back as calls", tools_taken, "target"),
+    Check("parameters", "Parameters that clients add are taken", parameters_taken, "target"),
+)

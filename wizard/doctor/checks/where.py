@@ -1,0 +1,300 @@
+"""Whether the base URL leads to the API, in the form that this client needs."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from wizard.doctor.bodies import read_body
+from wizard.doctor.causes import found
+from wizard.doctor.checks.way import is_local
+from wizard.doctor.engine import Check, Unseen, Verdict
+from wizard.doctor.judging import evidence, target_of, variation
+from wizard.doctor.observations import Observations, Target
+from wizard.doctor.probes import url_of
+from wizard.doctor.reach import Reach, judge_models, judge_reach
+from wizard.endpoint.urls import pasted_endpoint, without_endpoint
+from wizard.i18n import t
+from wizard.problems import Problem
+
+_AZURE = re.compile(r"\.(?:openai\.azure\.com|cognitiveservices\.azure\.com|services\.ai\.azure\.com)$")
+# Path segments that vendors use for an API; any other is somebody's own prefix.
+_API_WORDS = re.compile(
+    r"^(?:v\d+\w*|api|apis|openai|anthropic|claude|chat|completions?|responses|messages|models?|inference|llm|rest|"
+    r"compatible-mode|paas|engines?|deployments?|serving-endpoints|proxy|gateway|openrouter)$",
+    re.I,
+)
+
+
+def azure_form(seen: Observations) -> Verdict:
+    """Whether a URL of Azure's has one of Azure's two forms."""
+    target = target_of(seen)
+    try:
+        parts = urlsplit(target.base_url.strip())
+    except ValueError:
+        return None
+    if not _AZURE.search((parts.hostname or "").lower()):
+        return None
+    path = parts.path.rstrip("/")
+    if (
+        path.endswith("/openai/v1")
+        or "/openai/v1/" in path + "/"
+        or (target.wire == "messages" and path.endswith("/anthropic"))
+    ):
+        return None
+    if "/openai/deployments/" in path and "api-version=" in parts.query:
+        return None
+    resource = f"{parts.scheme}://{parts.hostname}"
+    return found(
+        "azure-deployment-path",
+        t("`{url}` is not a form that Azure serves.", url=target.base_url),
+        evidence(seen.exchange("main")),
+        commands=_apply(target, f"{resource}/openai/v1"),
+    )
+
+
+def form_of_url(seen: Observations) -> Verdict:
+    """Whether the client's own request meets the API, and if not, which form of the URL would."""
+    target = target_of(seen)
+    if seen.offline:
+        return _by_form_alone(target) if seen.explicit else Unseen(t("nothing was sent (--offline)"))
+    reach = judge_reach(seen)
+    if reach.main is None:
+        return Unseen(t("the question was not asked"))
+    if reach.main.grade not in ("absent", "page"):
+        return _double_slash(seen, reach)
+    if reach.base is not None:
+        return _found_elsewhere(seen, reach, target)
+    return _nowhere(seen, reach, target)
+
+
+def _by_form_alone(target: Target) -> Verdict:
+    """What the text of a URL tells without asking. Routers such as LiteLLM's are not given here as clients."""
+    suffix = pasted_endpoint(target.base_url)
+    if suffix and suffix != "/models":
+        return found(
+            "base-url-full-endpoint",
+            t("The base URL ends in `{suffix}`, which clients add themselves.", suffix=suffix),
+            commands=_apply(target, without_endpoint(target.base_url)),
+        )
+    return None
+
+
+def _apply(target: Target, base: str) -> tuple[str, ...]:
+    client = target.client or "shell"
+    return (f"llm-setup clients apply {client} --base-url {base} --model {target.model or 'NAME'}",)
+
+
+def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Problem:
+    base = reach.base
+    assert base is not None and reach.main is not None
+    asked = url_of(target.base_url.strip(), target.wire)
+    saw = (evidence(reach.main), evidence(reach.best), *_openapi_evidence(seen))
+    configured = target.base_url.strip().rstrip("/")
+    commands = _apply(target, base)
+    if reach.kind == "stripped" or (pasted_endpoint(configured) and without_endpoint(configured).startswith(base)):
+        suffix = pasted_endpoint(configured) or ""
+        return found(
+            "base-url-full-endpoint",
+            t(
+                "The base URL already ends in `{suffix}`, so the client asks for `{asked}`.",
+                suffix=suffix,
+                asked=urlsplit(asked).path,
+            ),
+            *saw,
+            commands=commands,
+            automatic=True,
+        )
+    if base == configured + "/v1":
+        return found(
+            "base-url-missing-v1",
+            t(
+                "The base URL lacks `/v1`: `{asked}` is not served, `{base}` is the API.",
+                asked=urlsplit(asked).path,
+                base=base,
+            ),
+            *saw,
+            commands=commands,
+            automatic=True,
+        )
+    if configured.startswith(base) and re.fullmatch(r"(?:/v1)+", configured[len(base) :]):
+        return found(
+            "base-url-extra-v1",
+            t("The base URL has one `/v1` too many: the client asks for `{asked}`.", asked=urlsplit(asked).path),
+            *saw,
+            commands=commands,
+            automatic=True,
+        )
+    if reach.kind in ("double-prefix", "no-prefix", "short-prefix") and not _is_api_path(configured, base):
+        return found(
+            "proxy-prefix-mismatch",
+            t("The API lies at `{base}`, not at `{configured}`.", base=base, configured=configured),
+            *saw,
+            commands=commands,
+        )
+    return found(
+        "base-url-wrong-path",
+        t("The API lies at `{base}`, not at `{configured}`.", base=base, configured=configured),
+        *saw,
+        commands=commands,
+        automatic=True,
+    )
+
+
+def _is_api_path(configured: str, base: str) -> bool:
+    """Whether the configured prefix is words of APIs only, so that it is a wrong path rather than a proxy's prefix."""
+    segments = [segment for segment in urlsplit(configured).path.split("/") if segment]
+    return all(_API_WORDS.match(segment) for segment in segments)
+
+
+def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
+    main = reach.main
+    assert main is not None
+    prefix = _prefix_shift(seen)
+    if prefix is not None:
+        return prefix
+    other = next(
+        (
+            judged
+            for name in ("other.chat", "other.chat.root")
+            if (judged := variation_chat(seen, name)) is not None and judged.grade in ("works", "answers")
+        ),
+        None,
+    )
+    listed = judge_models(seen.exchange("models")) is not None
+    if target.wire == "responses" and (other is not None or listed):
+        return found(
+            "endpoint-unsupported-responses",
+            t("The server has no `/responses`, which is all that {client} speaks.", client=target.client or "Codex"),
+            evidence(main),
+            evidence(other),
+        )
+    if target.wire == "messages" and (other is not None or reach.models is not None):
+        return found(
+            "endpoint-unsupported-messages",
+            t(
+                "The server has no `/v1/messages`, which is all that {client} speaks.",
+                client=target.client or "Claude Code",
+            ),
+            evidence(main),
+            evidence(other or seen.exchange("models")),
+        )
+    routes = _routes(seen)
+    if routes:
+        return found(
+            "wrong-endpoint-path",
+            t("The server does not serve `{path}`.", path=urlsplit(main.exchange.request.url).path),
+            evidence(main),
+            *_openapi_evidence(seen),
+        )
+    if main.grade == "page" or (main.body and main.body.form in ("html", "json-string")):
+        if main.status < 400:
+            return found(
+                "html-instead-of-json",
+                t(
+                    "`{url}` answers with {what}, not with the API's JSON.",
+                    url=main.exchange.request.url,
+                    what=_what(main.body.form if main.body else ""),
+                ),
+                evidence(main),
+            )
+    if reach.listed_at is not None and reach.listed_at.rstrip("/") == target.base_url.strip().rstrip("/") + "/v1":
+        return found(
+            "base-url-missing-v1",
+            t("The base URL lacks `/v1`: the list of models is at `{base}`.", base=reach.listed_at),
+            evidence(main),
+            evidence(seen.exchange("models.v1")),
+            commands=_apply(target, reach.listed_at),
+            automatic=True,
+        )
+    if reach.listed_at is not None and reach.listed_at != target.base_url.strip():
+        return found(
+            "base-url-wrong-path",
+            t(
+                "Nothing is served at `{path}`; a list of models is at `{base}`.",
+                path=urlsplit(main.exchange.request.url).path,
+                base=reach.listed_at,
+            ),
+            evidence(main),
+            commands=_apply(target, reach.listed_at),
+        )
+    return found(
+        "wrong-endpoint-path"
+        if listed or is_local(urlsplit(target.base_url).hostname or "")
+        else "base-url-wrong-path",
+        t(
+            "The server does not serve `{path}`, nor any other path that is known.",
+            path=urlsplit(main.exchange.request.url).path,
+        ),
+        evidence(main),
+        evidence(seen.exchange("models")),
+    )
+
+
+def variation_chat(seen: Observations, probe: str):  # type: ignore[no-untyped-def]
+    """A reply to a chat request, whatever the client's own protocol is."""
+    from wizard.doctor.reach import judge_exchange
+
+    exchange = seen.exchange(probe)
+    return judge_exchange(exchange, "chat") if exchange else None
+
+
+def _what(form: str) -> str:
+    return t("a bare text") if form == "json-string" else t("a web page")
+
+
+def _prefix_shift(seen: Observations) -> Problem | None:
+    """The gateway's own pages lie below its prefix twice: it adds the prefix that the proxy did not take off."""
+    double = seen.reply("ui.double") or seen.reply("health.double")
+    once = seen.reply("ui.prefix")
+    if double is None or double.status >= 400 or (once is not None and once.status < 400):
+        return None
+    exchange = seen.exchange("ui.double")
+    return found(
+        "proxy-prefix-mismatch",
+        t("The gateway answers below its prefix twice: proxy and gateway both add it."),
+        evidence(seen.exchange("main")),
+        evidence(exchange),
+        fix=t("Let the proxy strip the prefix, or unset the gateway's root path (LiteLLM: `SERVER_ROOT_PATH`)."),
+    )
+
+
+def _routes(seen: Observations) -> tuple[str, ...]:
+    reply = seen.reply("openapi")
+    value = read_body(reply).value if reply is not None and reply.status == 200 else None
+    paths = value.get("paths") if isinstance(value, dict) else None
+    return tuple(str(path) for path in paths)[:200] if isinstance(paths, dict) else ()
+
+
+def _openapi_evidence(seen: Observations) -> tuple[str, ...]:
+    routes = _routes(seen)
+    telling = [r for r in routes if re.search(r"chat|completion|responses|messages|generate|models", r)] or list(routes)
+    return (t("/openapi.json lists: {routes}", routes=", ".join(telling[:8])),) if routes else ()
+
+
+def _double_slash(seen: Observations, reach: Reach) -> Verdict:
+    target = target_of(seen)
+    slashed = seen.exchange("main.slash")
+    if slashed is None or reach.main is None or reach.main.grade != "works":
+        return None
+    judged = variation(seen, "main.slash")
+    if judged is None or judged.grade not in ("absent", "page"):
+        return None
+    return found(
+        "base-url-trailing-slash",
+        t(
+            "The base URL ends in `/`: a client that joins texts asks for `{path}`.",
+            path=urlsplit(slashed.request.url).path,
+        ),
+        evidence(judged),
+        evidence(reach.main),
+        severity="warning",
+        commands=_apply(target, target.base_url.strip().rstrip("/")),
+        automatic=True,
+    )
+
+
+CHECKS = (
+    Check("azure-url", "An Azure URL has Azure's form", azure_form, "target"),
+    Check("url-form", "The base URL has the form that the client needs", form_of_url, "target"),
+)

@@ -1,0 +1,374 @@
+"""The doctor's journey: gather evidence, probe, judge, show; and where it is asked to, mend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from wizard.doctor.engine import CheckResult, Diagnosis, conclude, examine
+from wizard.doctor.manners import wire_of
+from wizard.doctor.observations import (
+    AuthStyle,
+    ClientFile,
+    Context,
+    Observations,
+    Place,
+    ServerSeen,
+    Target,
+)
+from wizard.doctor.places import PLACES
+from wizard.effects.world import World
+from wizard.flows.probe import Limits, Prober
+from wizard.i18n import t
+from wizard.problems import Problem, ProblemError, usage_error
+from wizard.secret import Secret
+from wizard.ui.screen import Screen
+
+KEY_VARIABLE = "LLM_SETUP_API_KEY"
+_MAX_FILE_BYTES = 2**20
+_MAX_ENDPOINTS_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """What was asked for. base_url, model, client_type: an explicit triple. client: only this installed client.
+
+    every: all endpoints that are configured, not only the likeliest. log, error: `-` is stdin.
+    """
+
+    base_url: str = ""
+    model: str = ""
+    client_type: str = ""
+    api_key_file: str = ""
+    max_tokens: int | None = None
+    context_tokens: int | None = None
+    log: str = ""
+    error: str = ""
+    offline: bool = False
+    assume: Place | None = None
+    client: str = ""
+    every: bool = False
+    cheap: bool = False
+    timeout_s: float = 20.0
+    only: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the doctor found. seen: the evidence of each endpoint, for `--report`."""
+
+    diagnosis: Diagnosis
+    targets: tuple[Target, ...]
+    shared: Observations
+    seen: tuple[Observations, ...] = field(default=(), repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `doctor --json`."""
+        return {
+            "status": self.diagnosis.status,
+            "endpoints": [
+                {
+                    "client": target.client or None,
+                    "base_url": target.base_url,
+                    "model": target.model,
+                    "key": target.key_hint,
+                    "source": target.source,
+                }
+                for target in self.targets
+            ],
+            "checks": [_check_json(result) for result in self.diagnosis.results],
+            "findings": [finding.as_json() for finding in self.diagnosis.findings],
+            "consequences": [
+                {"cause": cause, "code": finding.code, "what": finding.what} for cause, finding in self.diagnosis.folded
+            ],
+        }
+
+
+def _check_json(result: CheckResult) -> dict[str, Any]:
+    return {
+        "id": result.id,
+        "title": t(result.title),
+        "status": result.status,
+        "duration_ms": round(result.duration_ms, 2),
+        "detail": result.detail or None,
+        "endpoint": result.target or None,
+    }
+
+
+def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
+    """Examine and judge. Writes nothing; sends nothing with `offline`."""
+    shared = observe(world, options)
+    targets = shared.targets if options.every or shared.explicit else shared.targets[:1]
+    endpoints: tuple[Observations, ...]
+    if options.offline:
+        endpoints = tuple(shared.at(target) for target in targets)
+    elif targets:
+        prober = Prober(world, Limits(options.timeout_s, options.cheap))
+        with ThreadPoolExecutor(min(len(targets), _MAX_ENDPOINTS_AT_ONCE)) as pool:
+            endpoints = tuple(pool.map(lambda target: prober.examine(shared, target), targets))
+        shared = replace(shared, probed=True)
+    else:
+        endpoints = ()
+    diagnosis = examine(shared, endpoints, now_s=time.perf_counter)
+    if options.only:
+        diagnosis = conclude(result for result in diagnosis.results if result.id in options.only)
+    return Report(diagnosis, targets, shared, endpoints)
+
+
+# ---- evidence ----------------------------------------------------------------------------------------------------
+
+
+def observe(world: World, options: DoctorOptions) -> Observations:
+    """Everything but the network: files, environment, context, log, error text, and the endpoints they name."""
+    targets = tuple(_targets(world, options))
+    return Observations(
+        context=_context(world, options.assume),
+        environment=tuple(sorted(world.env.items())),
+        files=tuple(_files(world)),
+        targets=targets,
+        servers=tuple(_servers(world)) if not options.offline else (),
+        log_findings=_log(options.log) if options.log else None,
+        error_text=_text(options.error) if options.error else None,
+        offline=options.offline,
+        explicit=bool(options.base_url),
+        client_type=options.client_type or options.client,
+    )
+
+
+def _context(world: World, assumed: Place | None) -> Context:
+    container, wsl = None, False
+    if world.platform == "linux":
+        from wizard.hardware.linux import is_wsl, parse_container
+
+        marks = ("/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io")
+        container = parse_container(
+            world.env, [mark for mark in marks if Path(mark).exists()], _small_file("/proc/self/cgroup")
+        )
+        wsl = is_wsl(_small_file("/proc/sys/kernel/osrelease"))
+    ssh = any(world.env.get(name) for name in ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"))
+    return Context(world.platform, container, wsl, ssh, assumed)
+
+
+def _small_file(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace")[:4096]
+    except OSError:
+        return None
+
+
+def _files(world: World) -> Iterator[ClientFile]:
+    seen: set[str] = set()
+    for place in PLACES:
+        folder = world.home if place.path.startswith("~/") else world.cwd
+        path = folder / place.path[2:]
+        if str(path) in seen:
+            continue
+        seen.add(str(path))
+        try:
+            raw = world.files.read_bytes(path)
+        except OSError as error:
+            yield ClientFile(place.client, str(path), None, str(error), place.scope)
+            continue
+        if raw is not None:
+            text = raw[:_MAX_FILE_BYTES].decode("utf-8-sig", "replace")
+            yield ClientFile(place.client, str(path), text, scope=place.scope)
+
+
+def _log(path: str) -> tuple[Problem, ...]:
+    import sys
+
+    from wizard.serving.deaths import judge_log
+
+    if path == "-":
+        return judge_log(sys.stdin)
+    try:
+        with Path(path).expanduser().open(encoding="utf-8", errors="replace") as lines:
+            return judge_log(lines)
+    except OSError as error:
+        raise usage_error(
+            "log-missing", t("The log `{path}` cannot be read: {error}", path=path, error=error.strerror)
+        ) from error
+
+
+def _text(value: str) -> str:
+    import sys
+
+    return sys.stdin.read() if value == "-" else value
+
+
+def _servers(world: World) -> Iterator[ServerSeen]:
+    from wizard.effects.processes import Processes
+    from wizard.effects.servers import ServerStore
+    from wizard.serving.deaths import judge_log
+
+    store = ServerStore(world.files, Processes(), world.paths.servers)
+    for name in store.names():
+        try:
+            record = store.load(name)
+        except ProblemError:
+            continue  # `status` says what is wrong with the record
+        if record is None:
+            continue
+        alive = store.life(record).alive
+        findings: tuple[Problem, ...] = ()
+        if not alive:
+            try:
+                with Path(record.log).open(encoding="utf-8", errors="replace") as lines:
+                    findings = judge_log(lines)
+            except OSError:
+                findings = ()
+        yield ServerSeen(name, record.port, alive, record.log, record.ready_at is not None, findings)
+
+
+# ---- endpoints ---------------------------------------------------------------------------------------------------
+
+
+def _targets(world: World, options: DoctorOptions) -> Iterator[Target]:
+    if options.base_url:
+        yield _explicit(world, options)
+        return
+    found = [target for target in _configured(world, options)]
+    if found:
+        yield from found
+        return
+    if not options.client:
+        yield from _active_profile(world, options)
+
+
+def _explicit(world: World, options: DoctorOptions) -> Target:
+    key, source = _given_key(world, options)
+    return _target(
+        options,
+        client=options.client_type,
+        base_url=options.base_url,
+        model=options.model,
+        key=key,
+        source="--base-url",
+        key_source=source,
+        auth="x-api-key" if options.client_type == "anthropic-sdk" and not key else "bearer",
+        small_model=world.env.get("ANTHROPIC_DEFAULT_HAIKU_MODEL") if options.client_type == "claude-code" else None,
+    )
+
+
+def _given_key(world: World, options: DoctorOptions) -> tuple[Secret | None, str]:
+    if options.api_key_file:
+        raw = world.files.read_bytes(Path(options.api_key_file).expanduser())
+        if raw is None:
+            raise usage_error("key-file-missing", t("There is no key file `{path}`.", path=options.api_key_file))
+        text = raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+        return (Secret(text) if text else None), options.api_key_file
+    text = world.env.get(KEY_VARIABLE, "")
+    return (Secret(text) if text else None), KEY_VARIABLE
+
+
+def _target(options: DoctorOptions, *, client: str, auth: str = "bearer", **fields: Any) -> Target:
+    return Target(
+        client=client,
+        wire=wire_of(client),
+        auth=cast(AuthStyle, auth),
+        max_tokens=options.max_tokens,
+        context_tokens=options.context_tokens,
+        **fields,
+    )
+
+
+def _configured(world: World, options: DoctorOptions) -> Iterable[Target]:
+    from wizard.flows.clients import read_triples
+
+    names = (options.client,) if options.client else ()
+    unique: dict[tuple[str, str, str, str], Target] = {}
+    for triple in read_triples(world, names):
+        if not triple.base_url:
+            continue
+        auth = "x-api-key" if "ANTHROPIC_API_KEY" in triple.key_source else "bearer"
+        target = _target(
+            options,
+            client=triple.client,
+            base_url=triple.base_url,
+            model=options.model or triple.model or "",
+            key=triple.key,
+            source=triple.base_urls[0].source,
+            key_source=triple.key_source,
+            auth=auth,
+        )
+        # Two clients of one protocol with one triple are one endpoint to ask.
+        value = target.key.reveal() if target.key else ""
+        unique.setdefault((target.base_url, target.model, value, target.wire), target)
+    return unique.values()
+
+
+def _active_profile(world: World, options: DoctorOptions) -> Iterator[Target]:
+    profiles = world.profiles.load()
+    profile = profiles.by_name.get(profiles.active)
+    if profile is None:
+        return
+    client = options.client_type or "openai-sdk"
+    wire = wire_of(client)
+    base = profile.anthropic_base_url if wire == "messages" and profile.anthropic_base_url else profile.openai_base_url
+    given, source = _given_key(world, options)
+    yield _target(
+        options,
+        client=client,
+        base_url=base,
+        model=options.model or profile.model,
+        key=given or (world.secrets.get(profile.key_reference) if profile.key_reference else None),
+        source=t("profile {name}", name=profile.name),
+        key_source=source if given else profile.key_reference,
+    )
+
+
+# ---- showing -----------------------------------------------------------------------------------------------------
+
+_MARKS = {
+    "ok": "ok",
+    "warning": "warning",
+    "error": "failed",
+    "skipped": "skipped",
+    "unknown": "warning",
+    "crashed": "failed",
+}
+
+
+def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> None:
+    """The screen for people: which endpoint, what was found with its fix, and what could not be seen."""
+    for target in report.targets:
+        screen.line(
+            t(
+                "{client}: {url}, model {model}, key {key} ({source})",
+                client=target.client or t("endpoint"),
+                url=target.base_url,
+                model=target.model or t("none"),
+                key=target.key_hint,
+                source=target.source,
+            )
+        )
+    if not report.targets and not report.diagnosis.findings:
+        screen.line(t("No endpoint is configured here: `llm-setup init` sets one up, `--base-url` names one."))
+    for result in report.diagnosis.results:
+        if verbose or result.status in ("unknown", "crashed"):
+            mark = _MARKS[result.status]
+            screen.step(cast(Any, mark), t(result.title), result.detail, result.duration_ms / 1000 if verbose else None)
+    for finding in report.diagnosis.findings:
+        screen.line()
+        for line in screen.problem_lines(finding):
+            screen.line(line)
+        follow = [folded.what for cause, folded in report.diagnosis.folded if cause == finding.code]
+        for what in follow:
+            screen.line("  " + t("explains: {what}", what=what))
+    screen.line()
+    screen.line(_verdict(report))
+
+
+def _verdict(report: Report) -> str:
+    errors = sum(finding.severity == "error" for finding in report.diagnosis.findings)
+    if report.diagnosis.status == "ok":
+        return t("All is well.") if report.targets else t("Nothing wrong was found.")
+    if report.diagnosis.status == "unknown":
+        return t("Nothing wrong was found in what could be seen; not everything could be.")
+    if errors == 0:
+        return t("It works; see the notes above.")
+    return t("{count} to mend; begin with the first.", count=errors) if errors > 1 else t("One cause to mend.")
