@@ -10,14 +10,14 @@ _known: set[str] = set()
 
 # Shapes of keys that were never registered: provider prefixes, bearer headers, and KEY=value lines.
 _SHAPES = (
-    re.compile(r"(?i)(\bbearer\s+)[^\s\"',;}]{6,}"),
-    re.compile(r"(?i)(\bx-api-key\s*[:=]\s*[\"']?)[^\s\"',;}]{6,}"),
+    re.compile(r"(?i)(\bbearer\s+)[^\s\"',;}…]{6,}"),
+    re.compile(r"(?i)(\bx-api-key\s*[:=]\s*[\"']?)[^\s\"',;}…]{6,}"),
     re.compile(r"()\b(?:sk|gsk|hf|pk|xai|tvly|ghp|gho|AIza)[-_][A-Za-z0-9][A-Za-z0-9_\-]{9,}"),
     re.compile(r"()\bAIza[0-9A-Za-z_\-]{20,}"),
     re.compile(r"()\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"),
     re.compile(
         r"(?i)((?:api[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|id[_-]?token|secret|password)"
-        r"[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}{\[]{6,}"
+        r"[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}{\[…]{6,}"
     ),
 )
 _MIN_KNOWN_LENGTH = 6

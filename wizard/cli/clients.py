@@ -188,3 +188,23 @@ def restore_command(app: App, names: tuple[str, ...], every: bool) -> int:
     if app.screen.as_json:
         app.screen.document({"status": "ok", "files": [result.as_json() for result in results]})
     return ExitCode.FINE
+
+
+@command.command("verify", epilog="Example: llm-setup clients verify codex --run")
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every applied client (also without names).")
+@click.option("--run", "run", is_flag=True, help="Start the installed client, too, headless, in a scratch folder.")
+@command_options()
+def verify_command(app: App, names: tuple[str, ...], every: bool, run: bool) -> int:
+    """Send each client's own kind of request from its files as they are."""
+    from wizard.flows.verify import verify_clients
+
+    results = verify_clients(app.world, app.screen, () if every else names, run=run)
+    failed = any(result.status == "failed" for result in results)
+    if app.screen.as_json:
+        app.screen.document(
+            {"status": "error" if failed else "ok", "clients": [result.as_json() for result in results]}
+        )
+    elif not results:
+        app.screen.line("Nothing is applied: llm-setup clients apply NAME")
+    return ExitCode.PROBLEM if failed else ExitCode.FINE

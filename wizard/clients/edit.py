@@ -116,6 +116,6 @@ def register_secrets(document: Any, name: str = "") -> None:
         and len(document) >= 6
         and _SECRET_NAME.search(name)
         and not _NOT_SECRET.search(name)
-        and not document.isspace()
+        and not document.startswith(("$", "{", "os.environ/", "no-key"))
     ):
         Secret(document)

@@ -109,8 +109,8 @@ def judge_overridden(
 ) -> tuple[Problem, ...]:
     """A warning for each value that the client would take from elsewhere than what was written for this endpoint."""
     triple = read_triple(spec, places, contents)
-    if triple is None:
-        return ()
+    if triple is None or any(file.shell for file in spec.files):
+        return ()  # what a shell has now is what it was started with; a new one reads what was written
     ours = {without_version(endpoint.openai_base_url), without_version(endpoint.anthropic_base_url or "x://")}
     problems: list[Problem] = []
     for what, found, right in (

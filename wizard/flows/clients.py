@@ -275,13 +275,14 @@ def apply_plans(
     dry_run: bool = False,
     confirm: Confirm | None = None,
     offline: bool = False,
+    diffs: bool = True,
 ) -> tuple[Applied, ...]:
-    """As apply_clients, for clients in scopes that may differ."""
+    """As apply_clients, for clients in scopes that may differ. diffs: show them (a dry run always does)."""
     plans = [(target.client, plan_client(world, target, endpoint)) for target in targets]
     needs = {need for target in targets for need in target.client.spec.needs}
     lacking = frozenset[Capability]() if offline else find_lacking(world, endpoint, needs)
     results = [_planned(world, client, edits, endpoint, lacking) for client, edits in plans]
-    _show_plans(screen, results, dry_run)
+    _show_plans(screen, results, dry_run, diffs or dry_run)
     to_write = [edit for _, edits in plans for edit in edits]
     if dry_run:
         return tuple(results)
@@ -417,12 +418,12 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
     )
 
 
-def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool) -> None:
+def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs: bool) -> None:
     for result in results:
         for problem in result.problems:
             screen.problem(problem)
         for edit in result.edits:
-            if edit.change != "none":
+            if diffs and edit.change != "none":
                 screen.line(edit.diff())
         if result.status == "unchanged":
             screen.step("ok", t("{title}: nothing to change", title=result.title))

@@ -58,7 +58,16 @@ def use_profile(
 ) -> tuple[Applied, ...]:
     """Move the applied clients, in one transaction, then remember the profile as the active one."""
     endpoint = profile.endpoint(resolve_key(world, profile))
-    results = apply_plans(world, screen, endpoint, applied_targets(world), yes=yes, dry_run=dry_run, confirm=confirm)
+    results = apply_plans(
+        world,
+        screen,
+        endpoint,
+        applied_targets(world),
+        yes=yes,
+        dry_run=dry_run,
+        confirm=confirm,
+        diffs=confirm is not None,
+    )
     declined = any(result.status == "would-apply" for result in results)
     if not dry_run and not declined:
         known = world.profiles.load()

@@ -66,9 +66,9 @@ def plan_merge(
 ) -> tuple[Op, ...]:
     """The changes that put every leaf of `fragment` into `document` and keep all else.
 
-    Below a pointer of `own`, what the fragment lacks is removed. A list named in `list_keys` is merged item by item,
-    identified by the given field; any other list is replaced. What stands at a pointer of `defaults` already is kept.
-    list_first: new items come first in their list. Raises Conflict.
+    At and below a pointer of `own`, what the fragment lacks is removed (`*` in it stands for any item of a list). A list
+    named in `list_keys` is merged item by item, identified by the given field; any other list is replaced. What stands
+    at a pointer of `defaults` already is kept. list_first: new items come first in their list. Raises Conflict.
     """
     rules = _Rules(
         frozenset(pointer(item) for item in own),
@@ -88,14 +88,14 @@ class _Rules:
 
 
 def _merge(old: Any, new: Any, at: Path, rules: _Rules, ours: bool) -> Iterator[Op]:
-    ours = ours or at in rules.owned
+    place = tuple("*" if isinstance(step, int) else step for step in at)
+    ours = ours or place in rules.owned
     if isinstance(new, Mapping):
         if not isinstance(old, Mapping):
             raise Conflict(dotted(at))
-        if ours:
-            for key in old:
-                if key not in new:
-                    yield Drop((*at, key))
+        for key in old:
+            if key not in new and (ours or (*place, key) in rules.owned):
+                yield Drop((*at, key))
         for key, value in new.items():
             step = (*at, key)
             if key not in old or (old[key] is None and isinstance(value, Mapping | list)):
