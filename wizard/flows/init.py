@@ -85,10 +85,10 @@ class InitFlow:
             with self._station("prove"):
                 endpoint = self._prove(endpoint, profile)
         with self._station("clients"):
-            self._write_clients(endpoint, clients)
+            written = self._write_clients(endpoint, clients)
         if not self.dry_run:
             with self._station("verify"):
-                self._verify(clients)
+                self._verify(written)
             self._what_now(endpoint)
         return self.journey
 
@@ -282,12 +282,17 @@ class InitFlow:
 
     def _why_unproved(self, endpoint: Endpoint, proof: Proof) -> Problem:
         """The doctor's root cause, with what the proof saw; the proof's own lines where the doctor finds none."""
-        from wizard.flows.doctor import find_cause_of
+        from wizard.flows.doctor import KEY_VARIABLE, DoctorOptions, run_doctor
 
         saw = tuple(f"{step.title}: {step.detail}" for step in proof.failed)
-        found = find_cause_of(self.world, endpoint)
+        self.screen.step("running", t("the doctor looks for the cause"))
+        key = endpoint.key.reveal() if endpoint.key else ""
+        asked = replace(self.world, env={**self.world.env, KEY_VARIABLE: key})
+        options = DoctorOptions(base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk")
+        report = run_doctor(asked, self.screen, options)
+        found = next((f for f in report.diagnosis.findings if f.severity == "error"), None)
         if found is not None:
-            return found.seen(*saw)
+            return found.seen(*(line for line in saw if line not in found.saw))
         return Problem(
             "proof-failed",
             t("The endpoint at {url} does not do what clients need.", url=endpoint.openai_base_url),
@@ -295,11 +300,12 @@ class InitFlow:
             fix=Fix(t("Let the doctor look closer."), ("llm-setup doctor",)),
         )
 
-    def _write_clients(self, endpoint: Endpoint, clients: tuple[str, ...]) -> None:
+    def _write_clients(self, endpoint: Endpoint, clients: tuple[str, ...]) -> tuple[str, ...]:
+        """The clients whose files now hold this endpoint: none when the question was answered with no."""
         from wizard.flows.clients import apply_clients
 
         if not clients:
-            return
+            return ()
         self.screen.title(t("Client files"))
         applied = apply_clients(
             self.world,
@@ -312,9 +318,29 @@ class InitFlow:
             confirm=lambda text: self.questions.confirm("--yes", text),
         )
         self.journey.document["clients"] = [one.as_json() for one in applied]
+        return tuple(one.client for one in applied if one.status in ("applied", "unchanged"))
 
     def _verify(self, clients: tuple[str, ...]) -> None:
-        pass
+        """Each client's own request, from the file just written. One that fails is a problem, and the road ends well
+        for the others."""
+        from wizard.flows.verify import verify_clients
+
+        if not clients:
+            return
+        self.screen.title(t("Proof as each client, from its own file"))
+        verified = verify_clients(self.world, self.screen, clients)
+        self.journey.document["verified"] = [one.as_json() for one in verified]
+        failed = [one for one in verified if one.status == "failed"]
+        if failed:
+            problem = Problem(
+                "client-not-proved",
+                t("{count} of {total} clients would not get an answer.", count=len(failed), total=len(verified)),
+                t("Their own request, sent from the file as written, did not bring what they need."),
+                tuple(f"{one.client}: {one.request}: {one.detail}" for one in failed),
+                Fix(t("Look closer at one of them."), (f"llm-setup doctor --client {failed[0].client}",)),
+            )
+            self.journey.problems.append(problem)
+            self.screen.problem(problem)
 
     def _what_now(self, endpoint: Endpoint) -> None:
         self.screen.title(t("What now"))
