@@ -62,7 +62,7 @@ class ModelFacts:
 
     model: its name as the user gave it; source: where the facts came from ("local", "hub", "catalogue").
     serve_as: what `vllm serve` gets (an id or a path). checkpoint_bytes: all weight files together, None when unknown.
-    dtype: the checkpoint's own ("bfloat16"). layer_kinds: one entry a layer. head_dim_value: of values where it differs.
+    dtype: the checkpoint's own ("bfloat16"). layer_kinds: one entry a layer. head_dim_value: of values, if different.
     experts: 0 for a dense model. kv_lora_rank: above 0 for latent attention (MLA). indexer_head_dim: above 0 for
     DeepSeek's sparse attention. has_chat_template: None when nobody looked.
     """
@@ -94,6 +94,15 @@ class ModelFacts:
     qk_nope_head_dim: int = 0
     q_lora_rank: int = 0
     indexer_head_dim: int = 0
+    # Full-attention layers with a shape of their own (Gemma 4), and sliding ones (MiMo); 0: as the others.
+    full_kv_heads: int = 0
+    full_head_dim: int = 0
+    sliding_kv_heads: int = 0
+    sliding_head_dim: int = 0
+    sliding_head_dim_value: int = 0
+    shared_kv_layers: int = 0
+    rope_cache_rows: int = 0
+    rope_dim: int = 0
     recurrent: Recurrent | None = None
     vision: Vision | None = None
     mtp_layers: int = 0
@@ -119,6 +128,15 @@ class ModelFacts:
         """Whether some layers keep a recurrent state."""
         return "recurrent" in self.layer_kinds
 
+    def kv_shape(self, kind: LayerKind) -> tuple[int, int, int]:
+        """(KV heads, dimension of keys, dimension of values) of an attention layer of that kind."""
+        if kind == "full" and self.full_head_dim:
+            return self.full_kv_heads or self.kv_heads, self.full_head_dim, self.full_head_dim
+        if kind == "sliding" and (self.sliding_kv_heads or self.sliding_head_dim):
+            key = self.sliding_head_dim or self.head_dim
+            return self.sliding_kv_heads or self.kv_heads, key, self.sliding_head_dim_value or key
+        return self.kv_heads, self.head_dim, self.head_dim_value or self.head_dim
+
     @property
     def multimodal(self) -> bool:
         """Whether it has an encoder beside the language model."""
@@ -138,12 +156,17 @@ def config_problem(model: str, saw: str, why: str = "", fix: str = "") -> Proble
     )
 
 
-def parse_config_bytes(model: str, raw: bytes) -> Mapping[str, Any]:
-    """The text of a config.json as a mapping. Raises ProblemError for what is empty, huge, or no JSON object."""
+def parse_config_bytes(model: str, raw: bytes, size: int | None = None) -> Mapping[str, Any]:
+    """The text of a config.json as a mapping; size: of the file, where only its beginning was read.
+
+    Raises ProblemError for what is empty, huge, or no JSON object.
+    """
     if len(raw) == 0:
         raise config_problem(model, t("the file has 0 bytes"), fix=t("The download was cut off: fetch it again."))
     if len(raw) > MAX_CONFIG_BYTES:
-        raise config_problem(model, t("the file has {size} MB; a config.json has a few kB", size=len(raw) // 10**6))
+        raise config_problem(
+            model, t("the file has {size} MB; a config.json has a few kB", size=(size or len(raw)) // 10**6)
+        )
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -238,9 +261,7 @@ def parse_architecture(model: str, config: Mapping[str, Any]) -> str:
             Problem(
                 "unknown-architecture",
                 t("The architecture `{name}` is not known, so its memory is not guessed.", name=name[:80]),
-                t(
-                    "vLLM serves only the architectures in its registry; how much memory another one needs nobody can say."
-                ),
+                t("vLLM serves the architectures in its registry; what another one needs nobody can say."),
                 (t("config.json of `{model}`: architectures = {names}", model=model, names=json.dumps(names)[:160]),),
                 Fix(t("Choose another model; `llm-setup models` lists what is known."), ("llm-setup models",)),
             )
@@ -318,6 +339,16 @@ def parse_model_config(
         qk_nope_head_dim=text.count("qk_nope_head_dim", default=128 if latent else 0, least=0),
         q_lora_rank=text.count("q_lora_rank", default=0, least=0),
         indexer_head_dim=text.count("index_head_dim", default=0, least=0),
+        full_kv_heads=text.count("num_global_key_value_heads", default=0, least=0),
+        full_head_dim=text.count("global_head_dim", default=0, least=0),
+        sliding_kv_heads=text.count("swa_num_key_value_heads", default=0, least=0),
+        sliding_head_dim=text.count("swa_head_dim", default=0, least=0),
+        sliding_head_dim_value=text.count("swa_v_head_dim", default=0, least=0),
+        shared_kv_layers=text.count("num_kv_shared_layers", default=0, least=0),
+        rope_cache_rows=_rope_cache_rows(text),
+        rope_dim=text.count("qk_rope_head_dim", default=head_dim)
+        if latent
+        else _rope_dim(text, architecture, head_dim),
         recurrent=recurrent,
         vision=vision,
         mtp_layers=text.count("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, least=0),
@@ -346,9 +377,8 @@ def _max_position(text: _Reader) -> int:
     scalings other than llama3, su, longrope and mrope; YaRN starts from its original length.
     """
     length = text.count(
-        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_sequence_length",
-        default=2048,
-    )  # fmt: skip
+        "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", default=2048
+    )
     scaling = text.config.get("rope_scaling") or text.config.get("rope_parameters")
     if isinstance(scaling, dict):
         kind = scaling.get("rope_type") or scaling.get("type")
@@ -362,6 +392,45 @@ def _max_position(text: _Reader) -> int:
     return length
 
 
+def _rope_cache_rows(text: _Reader) -> int:
+    """Rows of the table of cosines and sines that each rank keeps beside the weights.
+
+    vLLM 0.32 model_executor/layers/rotary_embedding: `max_position` rows, times the factor for linear and dynamic
+    scaling (linear_scaling_rope.py, dynamic_ntk_scaling_rope.py), YaRN from its original length (yarn_scaling_rope.py).
+    """
+    length = text.count("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", default=2048)
+    scaling = text.config.get("rope_scaling") or text.config.get("rope_parameters")
+    if isinstance(scaling, dict):
+        kind = scaling.get("rope_type") or scaling.get("type")
+        factor = scaling.get("factor", 1)
+        original = scaling.get("original_max_position_embeddings")
+        if isinstance(factor, int | float) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 1:
+            if kind in ("yarn", "deepseek_yarn") and isinstance(original, int) and original > 0:
+                return int(original * factor)
+            if kind in ("linear", "dynamic"):
+                return int(length * factor)
+    return length
+
+
+# Architectures that rotate a part of each head where the configuration does not say so.
+# vLLM 0.32 model_executor/models/: qwen3_next.py, glm4.py, stablelm.py, nemotron.py; transformers' defaults.
+_PARTIAL_ROTARY = {"Qwen3Next": 0.25, "Qwen3_5": 0.25, "Glm4": 0.5, "StableLm": 0.25, "NemotronFor": 0.5, "PhiFor": 0.4}
+
+
+def _rope_dim(text: _Reader, architecture: str, head_dim: int) -> int:
+    """Dimensions of a head that are rotated."""
+    told = text.count("rotary_dim", default=0, least=0)
+    if told:
+        return min(told, head_dim)
+    scaling = text.config.get("rope_parameters")
+    share = text.config.get("partial_rotary_factor")
+    if share is None and isinstance(scaling, dict):
+        share = scaling.get("partial_rotary_factor")
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 < share <= 1:
+        share = next((value for name, value in _PARTIAL_ROTARY.items() if architecture.startswith(name)), 1.0)
+    return max(1, int(head_dim * share))
+
+
 def _shared_experts(text: _Reader) -> int:
     """Width of the experts that every token uses, all together; 0 for none."""
     one = text.count("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", default=0, least=0)
@@ -371,7 +440,7 @@ def _shared_experts(text: _Reader) -> int:
     return shared * text.count("moe_intermediate_size", default=0, least=0)
 
 
-_KINDS: Mapping[str, LayerKind] = {
+_KINDS: dict[str, LayerKind] = {
     "full_attention": "full",
     "attention": "full",
     "*": "full",
@@ -402,7 +471,7 @@ def _layer_kinds(text: _Reader, architecture: str, layers: int, has_recurrent: b
     if told is not None:
         if not isinstance(told, list | str) or not all(isinstance(kind, str) for kind in told):
             raise config_problem(text.model, t("`layer_types` is no list of names"))
-        kinds = tuple(_KINDS.get(kind, "full") for kind in told)
+        kinds: tuple[LayerKind, ...] = tuple(_KINDS.get(kind, "full") for kind in told)
         if len(kinds) < layers:
             raise config_problem(
                 text.model, t("`layer_types` names {n} layers of {layers}", n=len(kinds), layers=layers)
@@ -411,19 +480,29 @@ def _layer_kinds(text: _Reader, architecture: str, layers: int, has_recurrent: b
     window = text.count("sliding_window", default=0, least=0)
     every = text.count("full_attention_interval", "sliding_window_pattern", default=0, least=0)
     if has_recurrent and every:
-        return tuple("full" if (at + 1) % every == 0 else "recurrent" for at in range(layers))
+        return _periodic(layers, every, "recurrent")
     if has_recurrent:
-        return ("recurrent",) * layers
+        return _all(layers, "recurrent")
     if window:
         period = every or next((n for name, n in _FULL_EVERY.items() if architecture.startswith(name)), 0)
         if period:
-            return tuple("full" if (at + 1) % period == 0 else "sliding" for at in range(layers))
+            return _periodic(layers, period, "sliding")
         if architecture.startswith(("Mistral", "Mixtral", "Phi3", "Starcoder2")):
-            return ("sliding",) * layers
+            return _all(layers, "sliding")
         if text.config.get("use_sliding_window") is True:
             first = text.count("max_window_layers", default=0, least=0)
-            return tuple("full" if at < first else "sliding" for at in range(layers))
-    return ("full",) * layers
+            return _all(min(first, layers), "full") + _all(max(0, layers - first), "sliding")
+    return _all(layers, "full")
+
+
+def _all(layers: int, kind: LayerKind) -> tuple[LayerKind, ...]:
+    return tuple([kind] * layers)
+
+
+def _periodic(layers: int, period: int, others: LayerKind) -> tuple[LayerKind, ...]:
+    """Every `period`th layer full, counted from 1."""
+    full: LayerKind = "full"
+    return tuple(full if (at + 1) % period == 0 else others for at in range(layers))
 
 
 def _recurrent(text: _Reader, hidden: int) -> Recurrent | None:

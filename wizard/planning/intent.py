@@ -21,15 +21,16 @@ class Intent:
     """Wishes and limits for one server.
 
     context_tokens: the longest request that must fit, None for as long as sensible. clients: names of the clients that
-    will use it (each brings its own smallest context). vllm_version: the version that will run, None for the newest one
-    known. trust_remote_code: the user's own word that code of the model's author may run. lora_modules: `name=path`.
-    kv_space_gib: on a machine without GPU, the GiB for the KV cache; None lets the plan choose. host, port, api_key are
-    left to the server's start.
+    will use it; least_tokens: the smallest context that all of them work in. vllm_version: the version that will run,
+    None for the newest one known. trust_remote_code: the user's own word that code of the model's author may run.
+    lora_modules: `name=path`. kv_space_gib: on a machine without GPU, the GiB for the KV cache; None: the plan chooses.
+    host, port and key are left to the server's start.
     """
 
     clients: tuple[str, ...] = ()
     wish: Wish = "balanced"
     context_tokens: int | None = None
+    least_tokens: int = 0
     vllm_version: str | None = None
     pins: tuple[Pin, ...] = ()
     served_name: str | None = None

@@ -41,7 +41,7 @@ class Flag:
 class Memory:
     """The budget of one GPU (the fullest rank), or of the CPU's memory. GiB; all estimated until a start measured them.
 
-    budget_gib: what vLLM may use in all. other_gib: CUDA context, communication buffers. kv_tokens: what the server will
+    budget_gib: what vLLM may use in all. other_gib: libraries, communication buffers. kv_tokens: what the server will
     print; low and high hold 90% of real starts. max_model_len_fitting: the longest request that still fits.
     used_by_others_gib: held by other processes. measured: figures of an earlier start on this machine.
     """
@@ -60,6 +60,7 @@ class Memory:
     max_model_len_fitting: int
     used_by_others_gib: float = 0.0
     device: str = "gpu"
+    gpus: int = 1
     measured: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -67,6 +68,7 @@ class Memory:
         return {
             "per_gpu": self.device == "gpu",
             "device": self.device,
+            "gpus": self.gpus,
             "estimated": not self.measured,
             "total_gib": round(self.total_gib, 3),
             "budget_gib": round(self.budget_gib, 3),
@@ -86,16 +88,23 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another way to serve. kv_tokens: its KV cache; fits: whether it starts."""
+    """Another way to serve. kv_tokens: its KV cache; fits: whether it starts; max_model_len: tokens."""
 
     change: str
     command: tuple[str, ...]
     kv_tokens: int
     fits: bool = True
+    max_model_len: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The contract's form."""
-        return {"change": self.change, "command": list(self.command), "kv_tokens": self.kv_tokens, "fits": self.fits}
+        return {
+            "change": self.change,
+            "command": list(self.command),
+            "kv_tokens": self.kv_tokens,
+            "fits": self.fits,
+            "max_model_len": self.max_model_len,
+        }
 
 
 @dataclass(frozen=True, slots=True)

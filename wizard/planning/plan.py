@@ -1,48 +1,175 @@
-"""Machine, model and wishes in; a plan out."""
+"""Machine, model and wishes in; the command, its budget and its alternatives out."""
 
 from __future__ import annotations
 
-from wizard.hardware.machine import GIB, Machine
-from wizard.i18n import t
-from wizard.planning.facts import ModelFacts
-from wizard.planning.intent import Intent
-from wizard.planning.model import Flag, Memory, ServePlan
-from wizard.problems import Problem
+from dataclasses import replace
 
-NEWEST_VERSION = "0.34.0"
+from wizard.catalog.models import ModelEntry, Variant, find_base_model
+from wizard.hardware.machine import Machine
+from wizard.i18n import t
+from wizard.planning.catalogue import variant_facts
+from wizard.planning.evaluate import Knobs, Outcome, evaluate
+from wizard.planning.facts import ModelFacts
+from wizard.planning.flags import command_env, command_flags, served_name
+from wizard.planning.intent import Intent, Pin
+from wizard.planning.model import Alternative, Flag, Memory, ServePlan
+from wizard.planning.recommend import Choice, choose, intent_problem, serving_gpus
+from wizard.problems import Problem, ProblemError
+
+MOST_ALTERNATIVES = 6
 
 
 def plan_serve(machine: Machine, facts: ModelFacts, intent: Intent) -> ServePlan:
-    """The best way to serve this model on this machine."""
-    gpu = machine.gpus[0] if machine.gpus else None
-    total = (gpu.memory_total_gib if gpu else machine.ram_total_gib) or 0.0
-    utilization = float(intent.pinned("--gpu-memory-utilization") or 0.9)
-    weights = (facts.checkpoint_bytes or 0) / GIB
-    kv_space = intent.kv_space_gib or 4
-    kv_gib = max(0.0, utilization * total - weights - 2.0) if gpu else float(kv_space)
-    per_token = 2 * facts.layers * facts.kv_heads * facts.head_dim * 2
-    tokens = int(kv_gib * GIB) // per_token
-    length = int(intent.pinned("--max-model-len") or intent.context_tokens or min(facts.max_position, max(tokens, 1)))
-    fits = tokens >= length
-    name = intent.served_name or facts.model.rstrip("/").rsplit("/", 1)[-1]
-    flags = (
-        Flag("--served-model-name", name, t("A short name without a slash works in every client."), "clients"),
-        Flag("--max-model-len", str(length), t("The longest request that fits."), "memory"),
-    )
-    env = {} if gpu else {"VLLM_CPU_KVCACHE_SPACE": str(kv_space)}
-    return ServePlan(
-        model=facts.model,
-        serve_as=facts.serve_as,
-        served_name=name,
-        vllm_version=intent.vllm_version or NEWEST_VERSION,
-        fits=fits,
-        max_model_len=length,
-        flags=flags,
-        env=env,
-        memory=Memory(
-            total, utilization * total, weights, 2.0, 0.0, 0.0, kv_gib, tokens, tokens, tokens, tokens / length, tokens
+    """The recommended way to serve this model on this machine, with ranked alternatives.
+
+    A plan that does not fit is a plan with `fits` False and its problems. Raises ProblemError (exit code 2) only for
+    pinned values that no vLLM would take.
+    """
+    entry = find_base_model(facts.model)
+    plan, choice = _plan_once(machine, facts, intent, entry)
+    return replace(plan, alternatives=_alternatives(machine, facts, intent, entry, choice))
+
+
+def _plan_once(
+    machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None
+) -> tuple[ServePlan, Choice]:
+    choice = choose(machine, facts, intent, entry)
+    flags, flag_warnings = command_flags(facts, intent, entry, choice)
+    problems: list[Problem] = []
+    if too_old := intent_problem(choice, entry):
+        problems.append(too_old)
+    if choice.outcome.refusal:
+        problems.append(choice.outcome.refusal)
+    return (
+        ServePlan(
+            model=facts.model,
+            serve_as=facts.serve_as,
+            served_name=served_name(facts, intent),
+            vllm_version=str(choice.knobs.version),
+            fits=not problems,
+            max_model_len=choice.outcome.max_model_len,
+            flags=flags,
+            env=command_env(choice, entry),
+            memory=_memory(machine, choice.outcome),
+            warnings=(*choice.warnings, *flag_warnings),
+            problems=tuple(problems),
+            device=choice.knobs.device,
+            facts_source=facts.source,
         ),
-        problems=() if fits else (Problem("kv-cache-too-small", t("The context does not fit.")),),
-        device="cuda" if gpu else "cpu",
-        facts_source=facts.source,
+        choice,
     )
+
+
+def _memory(machine: Machine, outcome: Outcome) -> Memory:
+    budget, knobs = outcome.budget, outcome.knobs
+    free = knobs.free_gib
+    kv_gib = max(0.0, budget.kv_gib)
+    if knobs.kv_bytes_pinned is not None:
+        kv_gib = knobs.kv_bytes_pinned / 2**30
+    return Memory(
+        total_gib=knobs.total_gib,
+        budget_gib=budget.requested_gib,
+        weights_gib=budget.weights_gib,
+        activation_gib=budget.activation_gib,
+        cuda_graph_gib=budget.graphs_gib,
+        other_gib=budget.other_gib,
+        kv_gib=kv_gib,
+        kv_tokens=outcome.tokens,
+        kv_tokens_low=outcome.tokens_low,
+        kv_tokens_high=outcome.tokens_high,
+        max_concurrency=outcome.concurrency,
+        max_model_len_fitting=outcome.longest,
+        used_by_others_gib=max(0.0, knobs.total_gib - free) if free is not None else 0.0,
+        device="cpu" if knobs.device == "cpu" else "gpu",
+        gpus=knobs.tensor_parallel * knobs.pipeline_parallel if serving_gpus(machine) else 0,
+    )
+
+
+def _alternatives(
+    machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None, choice: Choice
+) -> tuple[Alternative, ...]:
+    """Other ways, those that fit first, then by how much context they hold."""
+    here = choice.outcome
+    found: list[Alternative] = []
+
+    def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> None:
+        try:
+            plan, _ = _plan_once(own_machine, other, wishes, entry)
+        except ProblemError:
+            return
+        found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))
+
+    knobs = here.knobs
+    capable = knobs.device == "cuda" and (knobs.capability is None or knobs.capability >= (8, 9))
+    if capable and knobs.kv_cache_dtype == "auto" and not facts.indexer_head_dim:
+        add(
+            t("Keys and values in FP8: about twice the context, a little less exact."),
+            facts,
+            _pin(intent, "--kv-cache-dtype", "fp8"),
+        )
+    for variant in _other_variants(facts, entry, capable):
+        assert entry is not None
+        add(
+            t("The {precision} variant {model}.", precision=variant.precision, model=variant.model),
+            variant_facts(facts, entry, variant),
+            replace(intent, served_name=intent.served_name),
+        )
+    count = len(serving_gpus(machine))
+    used = knobs.tensor_parallel * knobs.pipeline_parallel
+    if count > used and intent.pinned("--tensor-parallel-size") is None and facts.attention_heads % (2 * used) == 0:
+        add(
+            t("{n} GPUs together: more context, more at once.", n=2 * used),
+            facts,
+            _pin(intent, "--tensor-parallel-size", str(2 * used)),
+        )
+    if count == used and not here.starts and machine.gpus and facts.attention_heads % (2 * used) == 0:
+        twice = replace(machine, gpus=tuple(replace(gpu, index=at) for at, gpu in enumerate(machine.gpus * 2)))
+        add(
+            t("With {n} such GPUs.", n=2 * used),
+            facts,
+            _pin(intent, "--tensor-parallel-size", str(2 * used)),
+            own_machine=twice,
+        )
+    if here.longest and here.max_model_len > here.longest:
+        add(t("Less context: {n} tokens.", n=here.longest), facts, _pin(intent, "--max-model-len", str(here.longest)))
+    elif here.starts and here.max_model_len >= 16_384:
+        half = here.max_model_len // 2
+        add(
+            t("Half the context ({n} tokens), twice as many requests at once.", n=half),
+            facts,
+            _pin(intent, "--max-model-len", str(half)),
+        )
+    if not here.starts and not knobs.enforce_eager and knobs.device != "cpu":
+        add(t("Without CUDA graphs: less memory, slower replies."), facts, _pin(intent, "--enforce-eager", None))
+    found.sort(key=lambda one: (not one.fits, -one.kv_tokens))
+    return tuple(found[:MOST_ALTERNATIVES])
+
+
+def _pin(intent: Intent, flag: str, value: str | None) -> Intent:
+    kept = tuple(pin for pin in intent.pins if pin.flag != flag)
+    wishes = replace(intent, pins=(*kept, Pin(flag, value)))
+    return replace(wishes, context_tokens=None) if flag == "--max-model-len" else wishes
+
+
+_CAPABLE_ONLY = ("fp8", "nvfp4", "fp4", "mxfp8")
+
+
+def _other_variants(facts: ModelFacts, entry: ModelEntry | None, capable: bool) -> tuple[Variant, ...]:
+    if entry is None:
+        return ()
+    ours = facts.model.lower()
+    return tuple(
+        variant
+        for variant in entry.variants
+        if variant.model.lower() not in (ours, facts.serve_as.lower())
+        and (capable or variant.precision not in _CAPABLE_ONLY)
+        and not (variant.name == "default" and ours == entry.id.lower())
+    )[:3]
+
+
+def outcome_of(facts: ModelFacts, knobs: Knobs) -> Outcome:
+    """The outcome of settings that are given outright; for `models` and for tests."""
+    return evaluate(facts, knobs)
+
+
+__all__ = ["Flag", "Memory", "ServePlan", "outcome_of", "plan_serve"]

@@ -1,0 +1,419 @@
+"""Find a model's facts, look at the machine, plan, show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from wizard.effects.hub import Hub, HubCache, ModelFolder
+from wizard.effects.world import World
+from wizard.endpoint.exchange import HttpReply
+from wizard.hardware.machine import Machine
+from wizard.i18n import t
+from wizard.planning.catalogue import catalogue_facts, unknown_model
+from wizard.planning.facts import (
+    MAX_CONFIG_BYTES,
+    ModelFacts,
+    config_problem,
+    parse_config_bytes,
+    parse_model_config,
+)
+from wizard.planning.hub import HubSource, hub_source, is_hub_id, judge_reply, offline
+from wizard.planning.intent import Intent, Pin, Wish
+from wizard.planning.model import ServePlan
+from wizard.planning.pins import parse_pin
+from wizard.planning.plan import plan_serve
+from wizard.planning.recommend import serving_gpus
+from wizard.planning.render import as_command, as_env, as_yaml, bar_cells, bar_svg
+from wizard.planning.tensors import TensorSizes, add_sizes, header_length, parse_header, parse_index
+from wizard.planning.versions import NEWEST_KNOWN, parse_version
+from wizard.problems import ExitCode, Problem, ProblemError, usage_error
+from wizard.ui.screen import Screen
+
+# The whole talk with a hub; what it has not told by then is estimated.
+HUB_TIME_S = 10.0
+_HEAD_BYTES = 256 * 1024
+_MOST_FILES = 200
+_INDEX = "model.safetensors.index.json"
+_MAX_INDEX_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """Where to look. config: a file or folder that the user named. ask_hub: before the catalogue, not only after it."""
+
+    config: Path | None = None
+    ask_hub: bool = False
+    revision: str | None = None
+
+
+def plan_for(
+    world: World,
+    model: str,
+    *,
+    machine: Machine | None = None,
+    intent: Intent | None = None,
+    source: ModelSource | None = None,
+) -> ServePlan:
+    """The plan for a model: a folder, a name on the hub, or one of the catalogue. machine None: this one.
+
+    Raises ProblemError where the model's facts cannot be had, or a pinned value is impossible.
+    """
+    facts = observe_model(world, model, source or ModelSource())
+    if machine is None:
+        from wizard.flows.hardware import observe_machine
+
+        machine = observe_machine(world)
+    intent = intent or Intent()
+    if intent.clients and not intent.least_tokens:
+        intent = replace(intent, least_tokens=_least_tokens(world, intent.clients))
+    return plan_serve(machine, facts, intent)
+
+
+def _least_tokens(world: World, names: tuple[str, ...]) -> int:
+    """The smallest context that all these clients work in. Raises ProblemError for a client that nobody knows."""
+    from wizard.flows.clients import choose_clients, load_clients
+
+    return max((one.spec.minimum_context_tokens for one in choose_clients(load_clients(world), names)), default=0)
+
+
+def observe_model(world: World, model: str, source: ModelSource) -> ModelFacts:
+    """The facts of a model, from the first that has them: a named config, a folder, the hub's cache, the catalogue, the
+    hub (or the hub before the catalogue, where the source says so).
+    """
+    if not model.strip() or "\0" in model:
+        raise usage_error("missing-model", t("No model is named."), t("Name one, such as `Qwen/Qwen3-8B`."))
+    if source.config is not None:
+        return _folder_facts(model, _named_folder(source.config), serve_as=model)
+    folder = _as_folder(world, model)
+    if folder is not None:
+        return _folder_facts(model, ModelFolder(folder), serve_as=str(folder))
+    if not is_hub_id(model):
+        raise unknown_model(model, t("`{model}` is neither a folder here nor a name on a hub.", model=model[:120]))
+    cache = HubCache(world.env, world.home)
+    snapshot = cache.snapshot(model)
+    if snapshot is not None:
+        return replace(_folder_facts(model, ModelFolder(snapshot), serve_as=model), source="cache")
+    known = catalogue_facts(model)
+    if known is not None and not source.ask_hub:
+        return known
+    if offline(world.env):
+        if known is not None:
+            return known
+        raise unknown_model(
+            model, t("`{model}` is not in the catalogue, and `HF_HUB_OFFLINE` forbids to ask the hub.", model=model)
+        )
+    return _hub_facts(world, model, hub_source(world.env, source.revision), Hub(world.http, cache.token()))
+
+
+def _named_folder(path: Path) -> ModelFolder:
+    path = path.expanduser()
+    if path.is_dir():
+        return ModelFolder(path)
+    return ModelFolder(path.parent, path)
+
+
+def _as_folder(world: World, model: str) -> Path | None:
+    """The folder that a text means, when it means one."""
+    path = Path(model).expanduser()
+    path = path if path.is_absolute() else world.cwd / path
+    looks_local = (
+        model.startswith(("/", "./", "../", "~")) or model in (".", "..") or (len(model) > 1 and model[1] == ":")
+    )
+    if path.is_file() and path.name == "config.json":
+        return path.parent
+    if path.is_dir() and (looks_local or (path / "config.json").exists()):
+        return path
+    if looks_local:
+        raise ProblemError(
+            Problem(
+                "model-folder-missing",
+                t("There is no model folder `{path}`.", path=path),
+                t("A model folder holds a config.json and the weights."),
+            )
+        )
+    return None
+
+
+def _folder_facts(model: str, folder: ModelFolder, *, serve_as: str) -> ModelFacts:
+    raw = folder.read("config.json", MAX_CONFIG_BYTES + 1)
+    if raw is None:
+        names = folder.names()
+        saw = t("no config.json in `{folder}`", folder=folder.folder)
+        if any(name.endswith(".gguf") for name in names):
+            saw = t("`{folder}` holds GGUF files and no config.json", folder=folder.folder)
+        raise config_problem(model, saw, fix=t("Name the folder of a model in the hub's form, with its config.json."))
+    config = parse_config_bytes(model, raw, folder.size("config.json"))
+    facts = parse_model_config(
+        model,
+        config,
+        quantization_file=_separate_quantization(folder),
+        has_chat_template=_has_chat_template(folder),
+        serve_as=serve_as,
+        source="local",
+    )
+    sizes = _folder_sizes(folder, facts)
+    return _with_sizes(facts, sizes)
+
+
+def _separate_quantization(folder: ModelFolder) -> Mapping[str, Any] | None:
+    import json
+
+    for name in ("hf_quant_config.json", "quantize_config.json", "quant_config.json"):
+        raw = folder.read(name, MAX_CONFIG_BYTES)
+        if raw:
+            try:
+                value = json.loads(raw)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                return {"quant_method": "gptq", **value} if name == "quantize_config.json" else value
+    return None
+
+
+def _has_chat_template(folder: ModelFolder) -> bool | None:
+    names = folder.names()
+    if "chat_template.jinja" in names or "chat_template.json" in names:
+        return True
+    raw = folder.read("tokenizer_config.json", MAX_CONFIG_BYTES)
+    return None if raw is None else b'"chat_template"' in raw
+
+
+def _folder_sizes(folder: ModelFolder, facts: ModelFacts) -> TensorSizes:
+    """Sizes from the heads of the weight files; from the index, or the files, where there are no heads to read."""
+    names = folder.names()
+    weights = [name for name in names if name.endswith(".safetensors") and not name.startswith("consolidated")]
+    weights = weights or [name for name in names if name.endswith(".safetensors")]
+    if weights and len(weights) <= _MOST_FILES:
+        parts = []
+        for name in weights:
+            size = folder.size(name) or 0
+            length = header_length(name, folder.read(name, 8) or b"", size)
+            parts.append(parse_header(name, folder.read_range(name, 8, length) or b"", size, _draft_layer(facts)))
+        return add_sizes(parts)
+    raw = folder.read(_INDEX, _MAX_INDEX_BYTES)
+    told = parse_index(raw)[0] if raw else None
+    if told:
+        return TensorSizes(told)
+    others = [name for name in names if name.endswith((".bin", ".pt", ".pth")) and "training" not in name]
+    return TensorSizes(sum(folder.size(name) or 0 for name in others))
+
+
+def _draft_layer(facts: ModelFacts) -> int | None:
+    """The first layer number of a prediction head that is stored after the model's own layers."""
+    return facts.layers if facts.mtp_layers else None
+
+
+def _with_sizes(facts: ModelFacts, sizes: TensorSizes) -> ModelFacts:
+    if not sizes.loaded:
+        return facts
+    vision = facts.vision
+    if vision is not None and sizes.tower:
+        vision = replace(vision, parameters=sizes.tower // 2)
+    return replace(facts, checkpoint_bytes=sizes.loaded, vision=vision)
+
+
+def _hub_facts(world: World, model: str, source: HubSource, hub: Hub) -> ModelFacts:
+    begun = world.clock.monotonic_s()
+
+    def left_s() -> float:
+        return max(0.5, HUB_TIME_S - (world.clock.monotonic_s() - begun))
+
+    reply = hub.get(source.file_url(model, "config.json"), timeout_s=left_s(), max_bytes=MAX_CONFIG_BYTES + 1)
+    problem = judge_reply(source, model, reply, has_token=hub.has_token)
+    if problem is not None:
+        raise ProblemError(problem)
+    body = reply.body if isinstance(reply, HttpReply) else b""
+    facts = parse_model_config(model, parse_config_bytes(model, body), serve_as=model, source="hub")
+    return _with_sizes(facts, _hub_sizes(world, model, source, hub, facts, begun))
+
+
+def _hub_sizes(world: World, model: str, source: HubSource, hub: Hub, facts: ModelFacts, begun: float) -> TensorSizes:
+    """Exact sizes from the heads of the files, as far as the time goes; else what the index tells; else nothing."""
+
+    def left_s() -> float:
+        return HUB_TIME_S - (world.clock.monotonic_s() - begun)
+
+    def fetch(file: str, limit: int, span: tuple[int, int] | None = None) -> bytes | None:
+        if left_s() <= 0:
+            return None
+        reply = hub.get(source.file_url(model, file), timeout_s=left_s(), max_bytes=limit, span=span)
+        return reply.body if isinstance(reply, HttpReply) and reply.status in (200, 206) else None
+
+    index = fetch(_INDEX, _MAX_INDEX_BYTES)
+    told, files = parse_index(index) if index else (None, ("model.safetensors",))
+    parts = []
+    for file in files[:_MOST_FILES]:
+        head = fetch(file, _HEAD_BYTES, (0, _HEAD_BYTES - 1))
+        if head is None or len(head) < 8:
+            return TensorSizes(told or 0)
+        length = int.from_bytes(head[:8], "little")
+        if length > 64 * _HEAD_BYTES:
+            return TensorSizes(told or 0)
+        if len(head) < 8 + length:
+            head = fetch(file, 8 + length, (0, 7 + length))
+        if head is None or len(head) < 8 + length:
+            return TensorSizes(told or 0)
+        try:
+            # The file's own size is not asked for; the tensors then tell it themselves.
+            parts.append(parse_header(file, head[8 : 8 + length], 2**60, _draft_layer(facts)))
+        except ProblemError:
+            return TensorSizes(told or 0)
+    return add_sizes(parts)
+
+
+def checked_pins(pins: Iterable[Pin], version: str | None) -> tuple[str, ...]:
+    """Warnings about pinned flags. Raises a usage error for the first one that this vLLM does not have, or whose value
+    it does not take, with the nearest names.
+    """
+    from wizard.catalog.flags import check_flags
+
+    warnings = []
+    for problem in check_flags(((pin.flag, pin.value) for pin in pins), version or NEWEST_KNOWN.text):
+        if problem.severity == "error":
+            raise ProblemError(problem, ExitCode.USAGE)
+        warnings.append(problem.what)
+    return tuple(warnings)
+
+
+def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
+    """The plan for people."""
+    memory = plan.memory
+    screen.title(
+        t("{model} on {machine}, vLLM {version}", model=plan.model, machine=machine_name, version=plan.vllm_version)
+    )
+    verdict = t(
+        "context {length} tokens, {tokens} in the cache ({low} to {high}), {n:.1f} full requests at once",
+        length=f"{plan.max_model_len:,}",
+        tokens=f"{memory.kv_tokens:,}",
+        low=f"{memory.kv_tokens_low:,}",
+        high=f"{memory.kv_tokens_high:,}",
+        n=memory.max_concurrency,
+    )
+    screen.step(
+        "ok" if plan.fits else "failed", t("fits") if plan.fits else t("does not fit"), verdict if plan.fits else ""
+    )
+    _show_bar(screen, plan)
+    for problem in plan.problems:
+        screen.line()
+        for line in screen.problem_lines(problem):
+            screen.line(line)
+    screen.title(t("Flags"))
+    width = max((len(" ".join(flag.words)) for flag in plan.flags), default=0)
+    for flag in plan.flags:
+        cost = f" {t('Costs:')} {flag.cost}" if flag.cost else ""
+        screen.line(f"  {' '.join(flag.words):{min(width, 44)}}  {flag.reason}{cost}")
+    for warning in plan.warnings:
+        screen.step("warning", warning)
+    if plan.alternatives:
+        screen.title(t("Other ways"))
+        for other in plan.alternatives:
+            size = t("{tokens} tokens", tokens=f"{other.kv_tokens:,}") if other.fits else t("does not fit either")
+            screen.step("info" if other.fits else "skipped", other.change, size)
+    screen.title(t("Command"))
+    screen.line(as_command(plan))
+
+
+def _show_bar(screen: Screen, plan: ServePlan) -> None:
+    cells = bar_cells(plan.memory)
+    bar = "".join(
+        screen.paint((part.fill if screen.symbols else part.plain) * width, part.ansi) for part, width in cells
+    )
+    where = t("memory") if plan.memory.device == "cpu" else t("each GPU")
+    screen.line(f"  [{bar}] {t('{total:.1f} GiB, {where}', total=plan.memory.total_gib, where=where)}")
+    legend = [
+        f"{screen.paint(part.fill if screen.symbols else part.plain, part.ansi)} {part.label} {part.gib:.2f}"
+        for part, _ in cells
+    ]
+    screen.line("  " + "   ".join(legend) + f"   ({t('GiB, estimated')})")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuestion:
+    """What `llm-setup plan` was asked. Sizes in GiB; form: text, command, yaml, env or json."""
+
+    model: str
+    gpu: str | None = None
+    gpus: int | None = None
+    gpu_memory_gib: float | None = None
+    gpu_free_gib: float | None = None
+    compute_capability: str | None = None
+    vllm_version: str | None = None
+    model_config: Path | None = None
+    ask_hub: bool = False
+    revision: str | None = None
+    pins: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    context_tokens: int | None = None
+    wish: str = "balanced"
+    served_name: str | None = None
+    lora_modules: tuple[str, ...] = ()
+    trust_remote_code: bool = False
+    form: str = "text"
+    svg: Path | None = None
+
+    @property
+    def describes_machine(self) -> bool:
+        """Whether flags describe a machine."""
+        return any(
+            value is not None
+            for value in (self.gpu, self.gpus, self.gpu_memory_gib, self.gpu_free_gib, self.compute_capability)
+        )
+
+
+def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
+    """Plan and show; whether it fits."""
+    pins = tuple(parse_pin(text) for text in question.pins)
+    if question.vllm_version:
+        parse_version(question.vllm_version)
+    warnings = checked_pins(pins, question.vllm_version)
+    machine = _machine(world, question)
+    intent = Intent(
+        clients=question.clients,
+        wish=cast(Wish, question.wish),
+        context_tokens=question.context_tokens,
+        vllm_version=question.vllm_version,
+        pins=pins,
+        served_name=question.served_name,
+        trust_remote_code=question.trust_remote_code,
+        lora_modules=question.lora_modules,
+    )
+    source = ModelSource(question.model_config, question.ask_hub, question.revision)
+    plan = plan_for(world, question.model, machine=machine, intent=intent, source=source)
+    plan = replace(plan, warnings=(*plan.warnings, *warnings))
+    if question.svg is not None:
+        world.files.write_bytes(question.svg.expanduser(), bar_svg(plan).encode())
+    if question.form == "json":
+        screen.document(plan.as_json())
+    elif question.form == "text":
+        show_plan(screen, plan, _machine_name(machine))
+    else:
+        for problem in plan.problems:
+            screen.problem(problem)
+        screen.line({"command": as_command, "yaml": as_yaml, "env": as_env}[question.form](plan).rstrip("\n"))
+    return plan.fits
+
+
+def _machine(world: World, question: PlanQuestion) -> Machine:
+    if question.describes_machine:
+        from wizard.hardware.describe import describe_machine
+
+        return describe_machine(
+            question.gpu,
+            question.gpus or 1,
+            question.gpu_memory_gib,
+            question.gpu_free_gib,
+            question.compute_capability,
+        )
+    from wizard.flows.hardware import observe_machine
+
+    return observe_machine(world)
+
+
+def _machine_name(machine: Machine) -> str:
+    gpus = serving_gpus(machine)
+    if not gpus:
+        return machine.cpu.name or t("this processor")
+    return f"{len(gpus)} x {gpus[0].name}" if len(gpus) > 1 else gpus[0].name

@@ -1,0 +1,73 @@
+"""Facts of a model that nobody has here, from the catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wizard.catalog.models import ModelEntry, Variant, find_base_model, find_model, nearest_models
+from wizard.i18n import t
+from wizard.planning.facts import ModelFacts, parse_model_config
+from wizard.planning.quantization import Quantization
+from wizard.problems import Fix, Problem, ProblemError
+
+_METHODS = {
+    "fp8": Quantization("fp8", 8, 8),
+    "mxfp8": Quantization("fp8", 8, 8),
+    "int8": Quantization("compressed-tensors", 8, 8),
+    "int4": Quantization("awq", 4, 16, 128),
+    "nvfp4": Quantization("modelopt_fp4", 4, 4, 16),
+    "fp4": Quantization("modelopt_fp4", 4, 4, 16),
+    "mxfp4": Quantization("mxfp4", 4.25, 16),
+}
+
+
+def catalogue_facts(model: str) -> ModelFacts | None:
+    """The catalogue's facts of a model or of one of its variants; None where it has no shape for it."""
+    entry = find_model(model)
+    if entry is None or entry.config is None:
+        return None
+    variant = entry.variant(model)
+    facts = parse_model_config(model, entry.config, serve_as=_hub_name(entry, variant, model), source="catalogue")
+    return _as_variant(facts, entry, variant)
+
+
+def variant_facts(facts: ModelFacts, entry: ModelEntry, variant: Variant) -> ModelFacts:
+    """The same model in another variant of its weights."""
+    bare = replace(
+        facts, model=variant.model, serve_as=variant.model, quantization=None, checkpoint_bytes=None, source="catalogue"
+    )
+    return _as_variant(bare, entry, variant)
+
+
+def _hub_name(entry: ModelEntry, variant: Variant, model: str) -> str:
+    """The hub's own spelling, for a name that was written in other letters or without its organisation."""
+    return variant.model if model.lower() not in (entry.id.lower(),) else entry.id
+
+
+def _as_variant(facts: ModelFacts, entry: ModelEntry, variant: Variant) -> ModelFacts:
+    if facts.quantization is None:
+        facts = replace(facts, quantization=_METHODS.get(variant.precision))
+    size, measured = entry.download(variant)
+    # A measured size wins; else the shape, which knows the tables that stay wide, beats a size by parameters alone.
+    return replace(facts, checkpoint_bytes=int(size * 2**30) if measured else None)
+
+
+def unknown_model(model: str, what: str) -> ProblemError:
+    """The one error for a model that nothing is known of, with names that may have been meant."""
+    near = nearest_models(model)
+    copy = find_base_model(model)
+    fix = (
+        t("Did you mean {names}?", names=t(" or ").join(f"`{name}`" for name in near))
+        if near
+        else t("Give its folder or config.json with `--model-config`.")
+    )
+    if copy is not None and not near:
+        fix = t("The catalogue knows its original, `{name}`.", name=copy.id)
+    return ProblemError(
+        Problem(
+            "model-not-found",
+            what,
+            t("A plan needs the model's layers, heads and sizes."),
+            fix=Fix(fix, (f"llm-setup plan {near[0]}",) if near else ()),
+        )
+    )
