@@ -24,7 +24,7 @@ def client_error(seen: Observations) -> Verdict:
         return Unseen(t("no error text was given (--error)"))
     from wizard.doctor.error_texts import explain_error
 
-    problems = explain_error(seen.error_text)
+    problems = explain_error(seen.error_text, seen.context)
     if not problems:
         return found(
             "client-error",

@@ -1,0 +1,157 @@
+"""What an error text means that a client showed: candidates, the likeliest first, and the probe that would decide.
+
+The texts are rows of `error_texts.toml`. Several misled people for hours: Claude Code blames the model for a wrong URL,
+Codex speaks of high demand for any 500, and SDKs say `Connection error` for a key with a line end.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+from wizard.doctor.causes import found
+from wizard.doctor.observations import Context
+from wizard.i18n import t
+from wizard.problems import Fix, Problem
+from wizard.secret import redact
+
+# A longer text is a whole log or page; what matters stands at its beginning or its end.
+_MAX_CHARACTERS = 20_000
+_SAW_CHARACTERS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cause that the text may have. when: a condition without which it does not count."""
+
+    code: str
+    what: str
+    probe: str
+    ask: tuple[str, ...]
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """A kind of message. says: what it hides. source: who prints it."""
+
+    pattern: re.Pattern[str]
+    says: str
+    candidates: tuple[Candidate, ...]
+    source: str
+
+
+@cache
+def all_error_texts() -> tuple[ErrorText, ...]:
+    """The table, strictest first."""
+    text = resources.files("wizard.doctor").joinpath("error_texts.toml").read_text("utf-8")
+    return tuple(
+        ErrorText(
+            re.compile(row["pattern"], re.IGNORECASE | re.MULTILINE),
+            row.get("says", ""),
+            tuple(
+                Candidate(c["code"], c["what"], c.get("probe", ""), tuple(c.get("ask", ())), c.get("when", ""))
+                for c in row["causes"]
+            ),
+            row["source"],
+        )
+        for row in tomllib.loads(text)["text"]
+    )
+
+
+def explain_error(text: str, context: Context | None = None) -> tuple[Problem, ...]:
+    """What the text means: the likeliest cause with severity error, other candidates as warnings; empty: unknown.
+
+    context: where the client ran, which decides what `localhost` meant. A text out of a server's log is judged as one.
+    """
+    text = _readable(text)
+    for row in all_error_texts():
+        match = row.pattern.search(text)
+        if match:
+            return _explain(row, match, text, context)
+    from wizard.serving.deaths import judge_log
+
+    return judge_log(text.splitlines())
+
+
+def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context | None) -> tuple[Problem, ...]:
+    values = {name: value for name, value in match.groupdict().items() if value is not None}
+    holds = _conditions(text, context)
+    candidates = [c for c in row.candidates if not c.when or c.when in holds]
+    # A condition that holds is knowledge of this very case: it goes before what is merely usual.
+    candidates.sort(key=lambda c: not c.when)
+    saw = _excerpt(text, match)
+    problems = []
+    for place, candidate in enumerate(candidates):
+        problem = found(
+            candidate.code,
+            _fill(candidate.what, values),
+            saw if place == 0 else "",
+            severity="error" if place == 0 else "warning",
+            why=t(row.says) if row.says and place == 0 else "",
+            commands=candidate.ask,
+        )
+        problems.append(_with_probe(problem, candidate))
+    return tuple(problems)
+
+
+def _with_probe(problem: Problem, candidate: Candidate) -> Problem:
+    if not candidate.probe or problem.fix is None:
+        return problem
+    text = t("{fix} To be sure: {probe}", fix=problem.fix.text, probe=t(candidate.probe)).strip()
+    return replace(problem, fix=Fix(text, problem.fix.commands, problem.fix.automatic))
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    try:
+        return t(template).format(**values)
+    except (KeyError, IndexError, ValueError):
+        return t(template)
+
+
+_LOOPBACK = re.compile(r"\blocalhost\b|\b127(?:\.\d+){3}\b|\[?::1\]?|\b0\.0\.0\.0\b", re.IGNORECASE)
+_IPV6_LOOPBACK = re.compile(r"(?<![\w:])\[?::1\]?(?![\w:])")
+_IPV4_LOOPBACK = re.compile(r"(?:ECONNREFUSED|connect(?:ion)?|dial tcp|address).{0,40}127\.0\.0\.1", re.IGNORECASE)
+
+
+def _conditions(text: str, context: Context | None) -> frozenset[str]:
+    loopback = bool(_LOOPBACK.search(text))
+    names_no_host = not re.search(r"https?://|\b\d+\.\d+\.\d+\.\d+\b", text)
+    holds = set()
+    if loopback:
+        holds.add("loopback")
+    if context is not None and context.in_container and (loopback or names_no_host):
+        holds.add("container")
+    if context is not None and context.in_wsl and loopback:
+        holds.add("wsl")
+    # Where 127.0.0.1 was refused as well, the address family is not what is wrong.
+    if _IPV6_LOOPBACK.search(text) and not _IPV4_LOOPBACK.search(text) and "container" not in holds:
+        holds.add("ipv6")
+    if "host.docker.internal" in text:
+        holds.add("docker-name")
+    return frozenset(holds)
+
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def _readable(text: str) -> str:
+    text = _ANSI.sub("", text)
+    if len(text) > _MAX_CHARACTERS:
+        text = text[: _MAX_CHARACTERS // 2] + "\n" + text[-_MAX_CHARACTERS // 2 :]
+    return text.replace('\\"', '"')
+
+
+def _excerpt(text: str, match: re.Match[str]) -> str:
+    """The line of the match, cut around it, without keys."""
+    begin = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    line = text[begin : end if end >= 0 else len(text)].strip()
+    if len(line) > _SAW_CHARACTERS:
+        at = max(0, match.start() - begin - _SAW_CHARACTERS // 3)
+        line = ("…" if at else "") + line[at : at + _SAW_CHARACTERS] + "…"
+    return redact(line)
