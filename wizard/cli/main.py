@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profiles": ("profiles", "Named endpoints."),
     "use": ("use", "Move every applied client to another profile."),
     "env": ("env", "The triple for a shell: bash, zsh, fish, PowerShell, cmd, dotenv."),
+    "bench": ("bench", "Time to first token, between tokens, throughput: one endpoint, or several side by side."),
 }
 
 

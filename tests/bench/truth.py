@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""What `llm-setup bench` measures against what a server with known delays really did.
+
+    python3 tests/bench/truth.py [--command .venv/bin/llm-setup]
+
+Targets (at least two idle cores: one for the server, one for the client): medians within 1 ms or 1% of the truth at 64
+and 256 at once; the client below one core at 5,000 tokens/s. The truth is by the server's own clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from statistics import median
+
+SERVER = Path(__file__).with_name("synthetic_server.py")
+CASES = (
+    # at once, seconds to the first token, between tokens, tokens, requests
+    (1, 0.1, 0.02, 50, 8),
+    (64, 0.3, 0.0128, 150, 192),
+    (64, 0.3, 0.03, 100, 192),
+    (256, 0.5, 0.0512, 60, 768),
+)
+
+
+def main() -> None:
+    """One line a case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--command", default=str(Path(sys.executable).parent / "llm-setup"))
+    options = parser.parse_args()
+    server = subprocess.Popen([sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert server.stdin is not None and server.stdout is not None
+    url = server.stdout.readline().strip()
+    with tempfile.TemporaryDirectory() as home:
+        env = {"PATH": os.environ["PATH"], "HOME": home, "LLM_SETUP_HOME": f"{home}/own"}
+        for at_once, first, gap, tokens, requests in CASES:
+            model = f"first={first};gap={gap};tokens={tokens};jitter=0.1"
+            urllib.request.urlopen(url.removesuffix("/v1") + "/truth").read()
+            command = [options.command, "bench", "--base-url", url, "--model", model, "--json", "--warmup", "0"]
+            command += ["--concurrency", str(at_once), "--requests", str(requests), "--max-tokens", "1000"]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+            (result,) = json.loads(done.stdout)["results"]
+            truth = json.loads(urllib.request.urlopen(url.removesuffix("/v1") + "/truth").read())
+            print(
+                f"{at_once:4} at once, {result['output_tokens_per_s']:6.0f} tokens/s:"
+                f" first token {result['time_to_first_token_ms']['p50']:7.2f} ms (truth {median(truth['first_ms']):7.2f}),"
+                f" between {result['inter_token_latency_ms']['p50']:6.2f} ms (truth {median(truth['gap_ms']):6.2f}),"
+                f" client {result['client']['cpu_cores']:.2f} cores, {result['client']['lag_ms']:.1f} ms late,"
+                f" {result['errors']} errors"
+            )
+    server.stdin.close()
+    server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""`llm-setup bench` as a whole."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+FAST = "first=0.05;gap=0.01;tokens=10"
+ONE = ("--concurrency", "1", "--requests", "8")
+
+
+def truth(server: str) -> Any:
+    """What the server did since it was last asked."""
+    with urllib.request.urlopen(server.removesuffix("/v1") + "/truth", timeout=10) as reply:
+        return json.load(reply)
+
+
+def test_the_figures_are_the_servers_truth(bench: Run, server: str) -> None:
+    truth(server)
+    (result,) = bench(FAST, "--concurrency", "4", "--requests", "24", "--warmup", "0").results
+    told = truth(server)
+    assert told["requests"] == 24
+    # By the server's own clock, so that a busy machine is not the client's fault; loopback takes well below this.
+    assert result["time_to_first_token_ms"]["p50"] == pytest.approx(median(told["first_ms"]), abs=4)
+    assert result["inter_token_latency_ms"]["p50"] == pytest.approx(median(told["gap_ms"]), abs=2)
+    assert result["time_per_output_token_ms"]["p50"] == pytest.approx(10, abs=3)
+    assert result["end_to_end_ms"]["p50"] == pytest.approx(140, abs=25)
+    assert result["errors"] == 0
+    assert result["output_tokens"] == 240
+    assert result["output_tokens_per_s"] == pytest.approx(240 / result["wall_s"], rel=0.01)
+
+
+def test_each_concurrency_has_its_figures(bench: Run) -> None:
+    results = bench(FAST, "--concurrency", "1,4", "--requests", "8").results
+    assert [(r["concurrency"], r["requests"]) for r in results] == [(1, 8), (4, 8)]
+    assert results[1]["output_tokens_per_s"] > 2 * results[0]["output_tokens_per_s"]
+
+
+def test_a_first_chunk_without_a_token_is_no_first_token(bench: Run) -> None:
+    (result,) = bench("role=0.001;" + FAST, *ONE).results
+    assert result["time_to_first_token_ms"]["p50"] > 40
+
+
+def test_warm_up_is_in_no_figure(bench: Run, server: str) -> None:
+    truth(server)
+    ran = bench(FAST, *ONE, "--warmup", "3")
+    assert ran.results[0]["requests"] == 8
+    assert truth(server)["requests"] == 11
+    assert ran.document["warmup_time_to_first_token_ms"].popitem()[1] > 40
+
+
+def test_max_tokens_bounds_the_answer(bench: Run) -> None:
+    assert bench(FAST, *ONE, "--max-tokens", "3").results[0]["output_tokens"] == 24
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kind"),
+    [
+        pytest.param("status=429;retry=2;refuse=2", "HTTP 429, retry after 2 s", id="429"),
+        pytest.param("cut=3", "cut off", id="reset"),
+        pytest.param("error=3", "error event: out of memory", id="error-event"),
+    ],
+)
+def test_errors_are_told_apart_and_counted(bench: Run, behaviour: str, kind: str) -> None:
+    ran = bench(f"{behaviour};{FAST}", *ONE, "--warmup", "0")
+    assert ran.code == 1
+    (result,) = ran.results
+    assert result["errors"] in (4, 8)
+    assert any(name.startswith(kind) for name in result["error_kinds"])
+    assert ran.document["problems"][0]["code"] == "bench-errors"
+    if result["errors"] == 8:
+        assert result["time_to_first_token_ms"] is None
+        assert ran.document["status"] == "error"
+    else:
+        assert result["time_to_first_token_ms"]["p50"] > 40
+
+
+def test_a_stall_shows_in_the_tail_and_not_in_the_median(bench: Run) -> None:
+    (result,) = bench(f"stall=5;pause=0.4;{FAST}", *ONE).results
+    assert result["inter_token_latency_ms"]["p50"] < 50
+    assert result["inter_token_latency_ms"]["p99"] > 350
+
+
+def test_a_server_that_never_ends_is_given_up(bench: Run) -> None:
+    ran = bench(f"stall=5;pause=30;{FAST}", "--concurrency", "2", "--requests", "2", "--warmup", "0", "--timeout", "1")
+    assert ran.results[0]["error_kinds"] == {"no end within 1 s": 2}
+
+
+def test_usage_that_lies_is_marked(bench: Run) -> None:
+    (result,) = bench(f"lie=2;{FAST}", *ONE).results
+    assert result["output_tokens"] == 80
+    assert any("usage" in note for note in result["notes"])
+
+
+def test_usage_that_is_missing_is_marked(bench: Run) -> None:
+    (result,) = bench(f"usage=0;{FAST}", *ONE).results
+    assert result["tokens_from"] == "chunks"
+    assert result["prompt_tokens"] is None
+
+
+def test_several_tokens_in_a_chunk_give_a_true_time_per_token(bench: Run) -> None:
+    (result,) = bench("each=2;first=0.05;gap=0.02;tokens=20", *ONE).results
+    assert result["output_tokens"] == 160
+    assert result["time_per_output_token_ms"]["p50"] == pytest.approx(180 / 19, abs=3)
+
+
+def test_profiles_are_measured_side_by_side(bench: Run, server: str, tmp_path: Path) -> None:
+    def profile(name: str, model: str) -> dict[str, Any]:
+        return {"name": name, "openai_base_url": server, "model": model}
+
+    state = tmp_path / "own" / "state"
+    state.mkdir(parents=True)
+    profiles = {"near": profile("near", FAST), "far": profile("far", "first=0.15;gap=0.01;tokens=10")}
+    (state / "profiles.json").write_text(json.dumps({"schema_version": 1, "active": "near", "profiles": profiles}))
+    near, far = bench("", "near", "far", "--concurrency", "2", "--requests", "8").results
+    assert (near["target"], far["target"]) == ("near", "far")
+    assert (near["requests"], far["requests"]) == (8, 8)
+    assert far["time_to_first_token_ms"]["p50"] - near["time_to_first_token_ms"]["p50"] == pytest.approx(100, abs=25)
+    assert bench("", *ONE).results[0]["target"] == "near"
+
+
+def test_own_prompts_come_from_a_file(bench: Run, tmp_path: Path) -> None:
+    path = tmp_path / "prompts with space ü.txt"
+    path.write_text("eins\nzwei\n")
+    assert bench(FAST, *ONE, "--prompts", str(path)).code == 0
+    path.write_text("\n")
+    assert bench(FAST, *ONE, "--prompts", str(path)).code == 2
+    assert bench(FAST, *ONE, "--prompts", str(tmp_path / "none")).code == 2
+
+
+def test_nothing_listening_is_counted_not_a_crash(bench: Run) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    ran = bench(FAST, *ONE, url=url)
+    assert ran.code == 1
+    assert ran.results[0]["errors"] == 8
+    assert ran.results[0]["error_kinds"].popitem()[0].startswith("no connection")
+
+
+@pytest.mark.parametrize("value", ["0", "1,x", "", "5000", "-1"])
+def test_a_wrong_concurrency_is_wrong_usage(bench: Run, value: str) -> None:
+    assert bench(FAST, "--concurrency", value).code == 2
+
+
+def test_without_any_endpoint_the_missing_flag_is_named(bench: Run) -> None:
+    ran = bench("")
+    assert ran.code == 2
+    assert "--base-url" in ran.document["problems"][0]["what"]
+
+
+def test_the_table_is_for_people_and_the_key_for_nobody(bench: Run) -> None:
+    ran = bench(FAST, *ONE, plain=True, env={"LLM_SETUP_API_KEY": "sk-0123456789abcdef"})
+    assert ran.code == 0
+    assert "first token p50" in ran.out
+    assert "sk-0123456789abcdef" not in ran.out + ran.err
+
+
+def test_help_has_an_example_and_fits_a_screen(bench: Run) -> None:
+    ran = bench("", "--help")
+    assert "Example:" in ran.out
+    assert len(ran.out.splitlines()) <= 40

@@ -1,0 +1,160 @@
+"""What one request showed: its stream with arrival times in, a sample out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecord:
+    """One streamed exchange as it went over the wire; all times in seconds on one clock.
+
+    sent_s: the request was written. connect_s: how long a new connection took before that, None where one was open.
+    arrivals: (when, payload bytes) of each read. ended_s: the last byte. failure: why there was no whole answer.
+    """
+
+    sent_s: float
+    ended_s: float
+    status: int = 0
+    headers: tuple[tuple[str, str], ...] = ()
+    arrivals: tuple[tuple[float, bytes], ...] = ()
+    connect_s: float | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One request. error is empty for a whole answer; its figures count only then.
+
+    token_s: when each chunk with a token arrived, seconds after the request was sent. output_tokens: as `usage` says,
+    else the number of chunks (usage_said False). usage_is_short: `usage` counts fewer tokens than chunks came.
+    """
+
+    error: str = ""
+    sent_s: float = 0.0
+    ended_s: float = 0.0
+    token_s: tuple[float, ...] = ()
+    output_tokens: int = 0
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    usage_said: bool = False
+    usage_is_short: bool = False
+    connect_s: float | None = None
+
+    @property
+    def time_to_first_token_s(self) -> float:
+        """From the request's last byte out to the first chunk that carries a token (text, reasoning or a tool call)."""
+        return self.token_s[0]
+
+    @property
+    def end_to_end_s(self) -> float:
+        """To the last chunk that carries a token."""
+        return self.token_s[-1]
+
+    @property
+    def gaps_s(self) -> tuple[float, ...]:
+        """Between chunks with tokens; 0 where one read brought several."""
+        return tuple(later - earlier for earlier, later in zip(self.token_s, self.token_s[1:], strict=False))
+
+    @property
+    def time_per_output_token_s(self) -> float | None:
+        """(end to end - first token) / (tokens - 1), as `vllm bench serve` defines it; None for a single token."""
+        if self.output_tokens < 2:
+            return None
+        return (self.token_s[-1] - self.token_s[0]) / (self.output_tokens - 1)
+
+
+def stream_events(arrivals: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, str]]:
+    """(when, data) of each server-sent event, whatever reads it was spread over; it came when its last line did."""
+    pending = b""
+    data: list[str] = []
+    for when, payload in arrivals:
+        *lines, pending = (pending + payload).split(b"\n")
+        for raw in lines:
+            line = raw.rstrip(b"\r")
+            if line.startswith(b"data:"):
+                data.append(line[5:].strip().decode("utf-8", "replace"))
+            elif not line and data:
+                yield when, "\n".join(data)
+                data = []
+    if pending.startswith(b"data:"):
+        data.append(pending[5:].strip().decode("utf-8", "replace"))
+    if data:
+        yield when, "\n".join(data)
+
+
+def parse_sample(record: StreamRecord) -> Sample:
+    """The sample of a chat-completions stream. An answer that ends without a finish reason or `[DONE]` is an error."""
+    if record.status and record.status != 200:
+        return _failed(record, f"HTTP {record.status}{_retry_after(record.headers)}")
+    if record.failure:
+        return _failed(record, record.failure)
+    token_s: list[float] = []
+    usage: Mapping[str, Any] = {}
+    finished = False
+    for when, data in stream_events(record.arrivals):
+        if data == "[DONE]":
+            finished = True
+            continue
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            return _failed(record, "an event that is no JSON")
+        if not isinstance(event, dict):
+            continue
+        if event.get("error"):
+            return _failed(record, f"error event: {_message(event['error'])}")
+        if isinstance(event.get("usage"), dict):
+            usage = event["usage"]
+        for choice in event.get("choices") or ():
+            if isinstance(choice, dict):
+                finished = finished or bool(choice.get("finish_reason"))
+                if _has_token(choice.get("delta")):
+                    token_s.append(when - record.sent_s)
+    if not token_s:
+        return _failed(record, "no token")
+    if not finished:
+        return _failed(record, "the stream ended early")
+    said = usage.get("completion_tokens")
+    usage_said = isinstance(said, int) and said > 0
+    details = usage.get("prompt_tokens_details")
+    return Sample(
+        sent_s=record.sent_s,
+        ended_s=record.ended_s,
+        token_s=tuple(token_s),
+        # Every chunk holds at least one token, so a usage below their number cannot be.
+        output_tokens=max(said, len(token_s)) if usage_said and isinstance(said, int) else len(token_s),
+        prompt_tokens=_whole(usage.get("prompt_tokens")),
+        cached_tokens=_whole(details.get("cached_tokens")) if isinstance(details, dict) else None,
+        usage_said=usage_said,
+        usage_is_short=usage_said and isinstance(said, int) and said < len(token_s),
+        connect_s=record.connect_s,
+    )
+
+
+def _failed(record: StreamRecord, error: str) -> Sample:
+    return Sample(error=error, sent_s=record.sent_s, ended_s=record.ended_s, connect_s=record.connect_s)
+
+
+def _has_token(delta: object) -> bool:
+    """Whether a delta carries a token. The first one of many servers has only a role, before the model has run."""
+    if not isinstance(delta, dict):
+        return False
+    return any(delta.get(key) for key in ("content", "reasoning", "reasoning_content", "tool_calls", "refusal"))
+
+
+def _retry_after(headers: Iterable[tuple[str, str]]) -> str:
+    after = next((value for name, value in headers if name.lower() == "retry-after"), "")
+    return f", retry after {after} s" if after else ""
+
+
+def _message(error: object) -> str:
+    text = error.get("message") if isinstance(error, dict) else error
+    return str(text)[:120]
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
