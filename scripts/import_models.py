@@ -177,6 +177,8 @@ def fact_file(recipe: dict[str, Any], notes: dict[str, Any], configs: Configs, c
     for key in ("base_args", "tool_call_args", "reasoning_args", "spec_decoding_args", "opt_in", "hardware_verified"):
         if recipe.get(key):
             lines.append(f"{key} = {text(recipe[key])}")
+    if purpose := notes["purpose"].get(model):
+        lines.append(f"purpose = {text(purpose)}")
     for row in notes["documented_tools"]:
         if model in row["models"]:
             lines.append(f"documented_tool_call_args = {text(row['arguments'])}")

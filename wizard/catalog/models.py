@@ -17,6 +17,7 @@ from typing import Any, Literal
 from wizard.catalog.index import read_index
 
 Architecture = Literal["dense", "moe"]
+Purpose = Literal["chat", "base", "translation", "moderation"]
 GIB = 2**30
 
 # Bytes that a weight takes on disk, by the recipes' names of precisions: int4 with a 16-bit scale and zero point for
@@ -60,8 +61,9 @@ class ModelEntry:
 
     parameters_b, active_b: 10**9 weights, in all and used for one token. context_length: tokens. min_vllm_version:
     "0.8.5" or "nightly". *_args: as vLLM's recipe gives them, also where empty. documented_tool_call_args: from vLLM's
-    documentation, for a model whose recipe has none. config: the keys of config.json that a plan reads, or None;
-    config_basis says whether it was seen or recalled. licence: as the model card names it, None where not known.
+    documentation, for a model whose recipe has none. purpose: all but "chat" do not follow a conversation. config: the
+    keys of config.json that a plan reads, or None; config_basis says whether it was seen or recalled. licence: as the
+    model card names it, None where not known.
     """
 
     id: str
@@ -84,6 +86,7 @@ class ModelEntry:
     opt_in: tuple[str, ...]
     hardware_verified: tuple[str, ...]
     licence: str | None
+    purpose: Purpose
     note: str
     source: str
     checked: str | None
@@ -223,6 +226,7 @@ def _entry(row: dict[str, Any]) -> ModelEntry:
         opt_in=tuple(row.get("opt_in", ())),
         hardware_verified=tuple(row.get("hardware_verified", ())),
         licence=row.get("licence"),
+        purpose=row.get("purpose", "chat"),
         note=row.get("note", ""),
         source=row["source"],
         checked=row.get("checked"),
