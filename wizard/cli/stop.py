@@ -11,8 +11,17 @@ from wizard.problems import ExitCode, ProblemError, usage_error
 @click.command(epilog="Example: llm-setup stop       (the default server; all of them: llm-setup stop --all)")
 @click.argument("name", required=False)
 @click.option("--all", "every", is_flag=True, help="Stop every server that llm-setup started.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=20.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds until it is killed.",
+)
 @command_options()
-def command(app: App, name: str | None, every: bool) -> int:
+def command(app: App, name: str | None, every: bool, timeout_s: float) -> int:
     """Stop a server with all its processes, and see that its port is free again."""
     from wizard.flows.serve import stop_server
     from wizard.serving.record import DEFAULT_NAME
@@ -24,7 +33,7 @@ def command(app: App, name: str | None, every: bool) -> int:
     problems: list[ProblemError] = []
     for each in names:
         try:
-            if stop_server(app.world, app.screen, each):
+            if stop_server(app.world, app.screen, each, patience_s=timeout_s):
                 stopped.append(each)
         except ProblemError as error:
             if not every:

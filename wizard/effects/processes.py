@@ -199,9 +199,10 @@ class Processes:
         if session <= 1 or session == os.getsid(0):
             return False
         if patience_s > 0:
-            self._signal((session,), signal.SIGTERM)
-            if self._gone(session, patience_s * 0.8):
-                return True
+            if self.identity(session):
+                self._signal((session,), signal.SIGTERM)
+                if self._gone(session, patience_s * 0.8):
+                    return True
             self._signal(self.session_members(session), signal.SIGTERM)
             if self._gone(session, patience_s * 0.2):
                 return True

@@ -413,10 +413,11 @@ def _death(world: World, record: ServerRecord, code: int | None, progress: Progr
 # --- stopping
 
 
-def stop_server(world: World, screen: Screen, name: str) -> bool:
+def stop_server(world: World, screen: Screen, name: str, *, patience_s: float = STOP_PATIENCE_S) -> bool:
     """End a server with all its processes, see that its port is free again, and forget it.
 
-    Returns whether anything ran. Raises ProblemError for a name that is unknown, or where a part will not end.
+    patience_s: how long it may take to end by itself, before it is killed. Returns whether anything ran.
+    Raises ProblemError for a name that is unknown, or where a part will not end.
     """
     check_name(name)
     with _writable(world), world.servers.changing(name):
@@ -429,7 +430,7 @@ def stop_server(world: World, screen: Screen, name: str) -> bool:
         if ran:
             # Whoever was told to stop a server finishes: half of it stopped is worse than either.
             with _deaf_to_interrupts():
-                _end(world, record, screen=screen)
+                _end(world, record, patience_s=patience_s, screen=screen)
         world.servers.remove(name)
     if not ran:
         screen.step("skipped", t("`{name}` was not running; its record is gone", name=name))
@@ -452,6 +453,8 @@ def _end(
             screen.step("warning", t("`{name}` does not end by itself; killing it", name=record.name))
 
     life = world.servers.life(record)
+    # Parts whose leader is gone have nobody to end them in order, and vLLM's engine does not listen to TERM then.
+    patience_s = patience_s if life.alive else min(patience_s, 5.0)
     if (life.alive or life.remains) and not world.processes.end_session(
         record.pid, patience_s=patience_s, on_kill=say_kill
     ):

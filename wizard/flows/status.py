@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wizard.effects.serverlog import last_lines
+from wizard.effects.serverlog import last_lines, pieces_of_log
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.flows.serve import Health, ask_health
 from wizard.i18n import t
 from wizard.problems import Problem, ProblemError
+from wizard.serving.deaths import find_deaths_in_bytes
 from wizard.serving.endings import last_error
 from wizard.serving.metrics import Load, parse_load
 from wizard.serving.phases import Progress, advance, phase_title
@@ -77,7 +78,7 @@ def observe_server(world: World, record: ServerRecord) -> ServerStatus:
     life = world.servers.life(record)
     if not life.alive:
         return ServerStatus(
-            record, "dead", None, Health(False), Load(), error=_last_error(record), processes=len(life.remains)
+            record, "dead", None, Health(False), Load(), error=_root_cause(record), processes=len(life.remains)
         )
     uptime_s = max(0.0, world.clock.now().timestamp() - record.started_at)
     processes = 1 + len(life.remains)
@@ -106,6 +107,17 @@ def _tail(record: ServerRecord, count: int) -> list[str]:
         return last_lines(Path(record.log), count)
     except OSError:
         return []
+
+
+def _root_cause(record: ServerRecord) -> str:
+    """What ended it, as far as its log says; empty where it was killed or stopped from outside."""
+    try:
+        deaths = find_deaths_in_bytes(pieces_of_log(Path(record.log)))
+    except OSError:
+        return ""
+    if deaths:
+        return f"{deaths[0].problem.what} [{deaths[0].problem.code}]"
+    return _last_error(record)
 
 
 def _last_error(record: ServerRecord) -> str:

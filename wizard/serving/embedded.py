@@ -91,7 +91,7 @@ def plan_embedded(folder: str, chat_template: str, source: str) -> EmbeddedModel
             "--chat-template",
             chat_template,
         ),
-        environment=(("VLLM_CPU_KVCACHE_SPACE", "1"),),
+        environment=(("VLLM_CPU_KVCACHE_SPACE", "1"), ("VLLM_WORKER_MULTIPROC_METHOD", "fork")),
         weights_gib=WEIGHTS_GIB,
         max_model_len=CONTEXT_TOKENS,
         source=source,

@@ -11,15 +11,17 @@ from wizard.serving.phases import Phase, clean_line, phase_title
 
 _ERROR = re.compile(r"\b(?:[A-Za-z_.]*(?:Error|Exception)\b|ERROR\b|error:|Killed|CRITICAL)")
 _WRAPPER = re.compile(r"Engine core initialization failed|See root cause above|EngineDeadError|died unexpectedly")
+# Harmless lines speak of errors too: "This can cause fd limit errors like `OSError: [Errno 24]`".
+_HARMLESS = re.compile(r"\b(?:WARNING|INFO|DEBUG)\b")
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """The last line that speaks of an error and is not only a wrapper's; the last line where none does."""
-    cleaned = [line for line in (clean_line(line).strip() for line in lines) if line]
-    for line in reversed(cleaned):
-        if _ERROR.search(line) and not _WRAPPER.search(line):
+    """The last line that speaks of an error and is not only a wrapper's; empty where none does."""
+    for line in reversed(lines):
+        line = clean_line(line).strip()
+        if _ERROR.search(line) and not _WRAPPER.search(line) and not _HARMLESS.search(line):
             return line
-    return cleaned[-1] if cleaned else ""
+    return ""
 
 
 def plan_end_problem(
@@ -32,7 +34,7 @@ def plan_end_problem(
     where = t("log: {path}", path=log)
     if judged:
         return judged[0].seen(where)
-    line = last_error(lines)
+    line = last_error(lines) or next((line for line in map(clean_line, reversed(lines)) if line.strip()), "")
     saw = [line] if line else []
     if exit_code == -9:
         return Problem(
