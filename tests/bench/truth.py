@@ -47,10 +47,11 @@ def main() -> None:
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
             (result,) = json.loads(done.stdout)["results"]
             truth = json.loads(urllib.request.urlopen(url.removesuffix("/v1") + "/truth").read())
+            ttft, itl = result["time_to_first_token_ms"]["p50"], result["inter_token_latency_ms"]["p50"]
             print(
                 f"{at_once:4} at once, {result['output_tokens_per_s']:6.0f} tokens/s:"
-                f" first token {result['time_to_first_token_ms']['p50']:7.2f} ms (truth {median(truth['first_ms']):7.2f}),"
-                f" between {result['inter_token_latency_ms']['p50']:6.2f} ms (truth {median(truth['gap_ms']):6.2f}),"
+                f" first token {ttft:7.2f} ms (truth {median(truth['first_ms']):7.2f}),"
+                f" between {itl:6.2f} ms (truth {median(truth['gap_ms']):6.2f}),"
                 f" client {result['client']['cpu_cores']:.2f} cores, {result['client']['lag_ms']:.1f} ms late,"
                 f" {result['errors']} errors"
             )
