@@ -21,7 +21,7 @@ from wizard.ui.screen import Screen
 
 Source = Literal["serve", "url"]
 
-LOCAL_PROFILE = "local"
+_MODELS_OFFERED = 8
 
 # Written when none of the clients is installed here: the clients of most guides, and the shell.
 FIRST_CLIENTS = ("codex", "claude-code", "cline", "shell")
@@ -190,7 +190,7 @@ class InitFlow:
             "log": record.log,
         }
         profile = Profile(
-            name=self.answers.profile or LOCAL_PROFILE,
+            name=self.answers.profile or record.name,
             openai_base_url=f"{record.url}/v1",
             anthropic_base_url=record.url,
             model=record.served_name,
@@ -227,7 +227,7 @@ class InitFlow:
         return None
 
     def _start_server(self, machine: Machine, clients: tuple[str, ...]) -> ServerRecord:
-        from wizard.flows.serve_model import ServeAnswers, parse_pin, prepare, serve_model
+        from wizard.flows.serve_model import ServeAnswers, prepare, read_pin, serve_model
 
         given = self.answers
         wanted = ServeAnswers(
@@ -237,12 +237,18 @@ class InitFlow:
             vllm=given.vllm,
             context_tokens=given.context_tokens,
             clients=clients,
-            pins=tuple(parse_pin(text) for text in given.pins),
+            pins=tuple(read_pin(text) for text in given.pins),
             replace_running=True,
         )
         with self._station("prepare"):
             self.screen.title(t("vLLM and model"))
             prepared = prepare(self.world, self.screen, machine, wanted)
+        if prepared.plan is not None:
+            from wizard.flows.plan import machine_name, show_choice
+
+            show_choice(self.screen, prepared.plan, machine_name(machine))
+            self.journey.document["plan"] = prepared.plan.as_json()
+            prepared = replace(prepared, warnings=prepared.warnings if wanted.model is None else ())
         with self._station("start"):
             self.screen.title(t("Start"))
             return serve_model(self.world, self.screen, prepared, wanted, yes=self.yes, agree=self._agree)
@@ -254,7 +260,30 @@ class InitFlow:
         """The best for this machine and these clients; None, which is the embedded one, where there is no GPU."""
         if choose_build(machine).build == "cpu":
             return None
-        raise NotImplementedError
+        from wizard.catalog.rank import rank_models
+        from wizard.flows.models import client_needs, nothing_suits
+        from wizard.planning.intent import Intent
+
+        needs = client_needs(self.world, clients)
+        ranked = rank_models(machine, needs, Intent(context_tokens=self.answers.context_tokens))
+        best = [row for row in ranked if row.suits][:_MODELS_OFFERED]
+        if not best:
+            raise ProblemError(nothing_suits(ranked))
+        rows = [
+            Choice(
+                row.variant.model,
+                t(
+                    "{model}  ~{context} tokens of context, {size:.1f} GiB",
+                    model=row.variant.model,
+                    context=f"{row.context_tokens or 0:,}",
+                    size=row.download_gib,
+                ),
+            )
+            for row in best
+        ]
+        rows.append(Choice("", t("another one")))
+        chosen = self.questions.choose("--model MODEL", t("Which model?"), rows, best[0].variant.model)
+        return chosen or self.questions.text("--model MODEL", t("Hub id or folder"))
 
     def _prove(self, endpoint: Endpoint, profile: Profile) -> Endpoint:
         self.screen.title(t("Proof: requests as clients send them"))

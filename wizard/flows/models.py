@@ -46,7 +46,7 @@ def show_models(
     ranked = rank_models(machine, needs, wishes)
     fitting = tuple(row for row in ranked if everything or row.fits != "no")
     suits = any(row.suits for row in ranked)
-    problems = () if suits else (_nothing_suits(ranked),)
+    problems = () if suits else (nothing_suits(ranked),)
     least = max([*(need.minimum_context_tokens for need in needs), wishes.context_tokens or 0])
     if screen.as_json:
         shown = fitting if limit is None else fitting[:limit]
@@ -138,7 +138,8 @@ def _machine_line(machine: Machine) -> str:
     return f"{text}, {t('{n:.1f} GiB free', n=min(free))}" if free else text
 
 
-def _nothing_suits(ranked: Sequence[Ranked]) -> Problem:
+def nothing_suits(ranked: Sequence[Ranked]) -> Problem:
+    """Why the ranking has nothing to offer, with those that come closest."""
     close = [row for row in ranked if row.fits == "yes"] or sorted(ranked, key=lambda row: row.download_gib)
     return Problem(
         "no-model-suits",

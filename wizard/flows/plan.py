@@ -279,7 +279,19 @@ def checked_pins(pins: Iterable[Pin], version: str | None) -> tuple[str, ...]:
 
 
 def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
-    """The plan for people."""
+    """The whole plan for people: what was chosen, other ways, the command."""
+    show_choice(screen, plan, machine_name)
+    if plan.alternatives:
+        screen.title(t("Other ways"))
+        for other in plan.alternatives:
+            size = t("{tokens} tokens", tokens=f"{other.kv_tokens:,}") if other.fits else t("does not fit either")
+            screen.step("info" if other.fits else "skipped", other.change, size)
+    screen.title(t("Command"))
+    screen.line(as_command(plan))
+
+
+def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
+    """What was chosen and why: memory, flags with reasons, warnings."""
     memory = plan.memory
     screen.title(
         t("{model} on {machine}, vLLM {version}", model=plan.model, machine=machine_name, version=plan.vllm_version)
@@ -307,13 +319,6 @@ def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
         screen.line(f"  {' '.join(flag.words):{min(width, 44)}}  {flag.reason}{cost}")
     for warning in plan.warnings:
         screen.step("warning", warning)
-    if plan.alternatives:
-        screen.title(t("Other ways"))
-        for other in plan.alternatives:
-            size = t("{tokens} tokens", tokens=f"{other.kv_tokens:,}") if other.fits else t("does not fit either")
-            screen.step("info" if other.fits else "skipped", other.change, size)
-    screen.title(t("Command"))
-    screen.line(as_command(plan))
 
 
 def _show_bar(screen: Screen, plan: ServePlan) -> None:
@@ -388,7 +393,7 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
     if question.form == "json":
         screen.document(plan.as_json())
     elif question.form == "text":
-        show_plan(screen, plan, _machine_name(machine))
+        show_plan(screen, plan, machine_name(machine))
     else:
         for problem in plan.problems:
             screen.problem(problem)
@@ -412,7 +417,7 @@ def _machine(world: World, question: PlanQuestion) -> Machine:
     return observe_machine(world)
 
 
-def _machine_name(machine: Machine) -> str:
+def machine_name(machine: Machine) -> str:
     gpus = serving_gpus(machine)
     if not gpus:
         return machine.cpu.name or t("this processor")

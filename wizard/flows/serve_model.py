@@ -14,6 +14,7 @@ from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.planning.intent import Intent, Pin
 from wizard.planning.model import ServePlan
+from wizard.planning.pins import parse_pin
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.secret import Secret
 from wizard.serving.embedded import EmbeddedModel
@@ -52,7 +53,7 @@ class ServeAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What would be started. weights_gib None: not known."""
+    """What would be started, and the plan behind it. weights_gib None: not known."""
 
     runtime: Runtime
     model: str
@@ -60,26 +61,19 @@ class Prepared:
     env: dict[str, str] = field(default_factory=dict)
     weights_gib: float | None = None
     warnings: tuple[str, ...] = ()
+    plan: ServePlan | None = None
 
 
-def parse_pin(text: str) -> Pin:
-    """`--set max-model-len=8192`, `--set --enforce-eager`. Raises a usage problem."""
-    name, equals, value = text.strip().partition("=")
-    name = name.strip().lstrip("-").replace("_", "-")
-    if not name or any(blank in name for blank in " \t"):
+def read_pin(text: str) -> Pin:
+    """`--set max-model-len=8192`, `--set enforce-eager`. Raises a usage problem, also for what has its own option."""
+    pin = parse_pin(text)
+    if pin.flag in ("--api-key", "--host", "--port"):
         raise usage_error(
             "bad-pin",
-            t("`--set {text}` names no flag of vLLM.", text=text),
-            t("Write it like this."),
-            "llm-setup serve --set max-model-len=8192 --set enforce-eager",
-        )
-    if name in ("api-key", "host", "port"):
-        raise usage_error(
-            "bad-pin",
-            t("`{name}` is not set that way.", name=name),
+            t("`{flag}` is not set that way.", flag=pin.flag),
             t("Use `--host`, `--port` or `--api-key-file`; a key in a command line is seen by everyone here."),
         )
-    return Pin(f"--{name}", value if equals else None)
+    return pin
 
 
 def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> Prepared:
@@ -97,7 +91,7 @@ def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswer
                 "llm-setup models",
                 "llm-setup serve --model MODEL",
             )
-        return _embedded(world, screen, runtime, answers)
+        return _embedded(world, screen, machine, runtime, answers)
     plan = _plan(world, machine, answers, runtime.vllm_version)
     if plan.problems:
         raise ProblemError(plan.problems[0])
@@ -108,6 +102,7 @@ def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswer
         dict(plan.env),
         plan.memory.weights_gib,
         plan.warnings,
+        plan,
     )
 
 
@@ -139,15 +134,38 @@ def _plan(world: World, machine: Machine, answers: ServeAnswers, version: str) -
     return plan_for(world, answers.model, machine=machine, intent=intent)
 
 
-def _embedded(world: World, screen: Screen, runtime: Runtime, answers: ServeAnswers) -> Prepared:
+def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, answers: ServeAnswers) -> Prepared:
     from wizard.flows.embedded import ensure_embedded_model
+    from wizard.flows.plan import plan_for
     from wizard.serving.embedded import too_small_for_an_agent
 
     model = ensure_embedded_model(world, screen, runtime)
     arguments = _embedded_arguments(model, answers)
+    # Its flags are fixed, so that the road is quick and tools work; the plan says what memory they take.
+    pins = pins_of(arguments)
+    space = int(dict(model.environment)["VLLM_CPU_KVCACHE_SPACE"])
+    intent = Intent(vllm_version=runtime.vllm_version, pins=pins, kv_space_gib=space)
     return Prepared(
-        runtime, model.folder, arguments, dict(model.environment), model.weights_gib, (too_small_for_an_agent(),)
+        runtime,
+        model.folder,
+        arguments,
+        dict(model.environment),
+        model.weights_gib,
+        (too_small_for_an_agent(),),
+        plan_for(world, model.folder, machine=machine, intent=intent),
     )
+
+
+def pins_of(arguments: tuple[str, ...]) -> tuple[Pin, ...]:
+    """Flags of a command line as pins: `--flag value`, `--flag=value`, or a bare `--flag`."""
+    pins: list[Pin] = []
+    for at, word in enumerate(arguments):
+        if not word.startswith("--"):
+            continue
+        name, equals, value = word.partition("=")
+        after = arguments[at + 1] if at + 1 < len(arguments) else "--"
+        pins.append(Pin(name, value if equals else None if after.startswith("--") else after))
+    return tuple(pins)
 
 
 def _embedded_arguments(model: EmbeddedModel, answers: ServeAnswers) -> tuple[str, ...]:

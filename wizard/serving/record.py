@@ -11,7 +11,7 @@ from wizard.problems import ProblemError, usage_error
 
 State = Literal["starting", "ready", "dead", "unhealthy"]
 
-DEFAULT_NAME = "default"
+DEFAULT_NAME = "local"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
