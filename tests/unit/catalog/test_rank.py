@@ -1,7 +1,7 @@
 """Which models suit a machine."""
 
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -170,9 +170,9 @@ def test_more_gpus_are_faster_and_a_slow_link_costs() -> None:
 def test_ranking_everything_is_quick() -> None:
     machine = describe_machine("RTX 4090")
     rank_models(machine, [CODEX])
-    started = perf_counter()
+    started = process_time()
     rank_models(machine, [CODEX])
-    assert perf_counter() - started < 1.0
+    assert process_time() - started < 1.0
 
 
 def test_a_row_as_json_marks_what_is_estimated() -> None:
