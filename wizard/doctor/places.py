@@ -21,9 +21,20 @@ class Place:
 
 # Start-up files of shells: they say which variables a terminal has that a program from the desktop has not.
 _SHELL = (
-    ".bashrc .bash_profile .bash_login .profile .bash_aliases .zshrc .zshenv .zprofile .zlogin .config/fish/config.fish "
-    ".config/environment.d/llm.conf .pam_environment .config/powershell/Microsoft.PowerShell_profile.ps1"
-).split()
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".profile",
+    ".bash_aliases",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".config/fish/config.fish",
+    ".config/environment.d/llm.conf",
+    ".pam_environment",
+    ".config/powershell/Microsoft.PowerShell_profile.ps1",
+)
 
 PLACES: tuple[Place, ...] = (
     *(Place("shell", f"~/{name}") for name in _SHELL),

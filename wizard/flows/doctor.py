@@ -231,7 +231,7 @@ def _targets(world: World, options: DoctorOptions) -> Iterator[Target]:
     if options.base_url:
         yield _explicit(world, options)
         return
-    found = [target for target in _configured(world, options)]
+    found = list(_configured(world, options))
     if found:
         yield from found
         return
@@ -241,6 +241,11 @@ def _targets(world: World, options: DoctorOptions) -> Iterator[Target]:
 
 def _explicit(world: World, options: DoctorOptions) -> Target:
     key, source = _given_key(world, options)
+    anthropic = wire_of(options.client_type) == "messages"
+    # Claude Code sends a key from this variable as x-api-key; with both variables it sends both headers.
+    auth = "x-api-key" if anthropic and world.env.get("ANTHROPIC_API_KEY") else "bearer"
+    if auth == "x-api-key" and world.env.get("ANTHROPIC_AUTH_TOKEN"):
+        auth = "both"
     return _target(
         options,
         client=options.client_type,
@@ -249,7 +254,7 @@ def _explicit(world: World, options: DoctorOptions) -> Target:
         key=key,
         source="--base-url",
         key_source=source,
-        auth="x-api-key" if options.client_type == "anthropic-sdk" and not key else "bearer",
+        auth=auth,
         small_model=world.env.get("ANTHROPIC_DEFAULT_HAIKU_MODEL") if options.client_type == "claude-code" else None,
     )
 

@@ -155,7 +155,7 @@ _TELLING = (
 
 
 def behaviour_spot(reach: Reach, spot: Spot) -> Spot | None:
-    """Where variations are worth sending: the place, style and model that work, whatever is configured; None: nowhere."""
+    """Where variations are worth sending: the place, style and model that work, as configured or not; None: nowhere."""
     best = reach.best
     if best is None or reach.base is None or best.grade not in ("works", "answers"):
         return None

@@ -19,16 +19,14 @@ def plain_answer(seen: Observations) -> Verdict:
     skipped = unseen(seen)
     exchange = seen.exchange("main")
     failure = exchange.failure if exchange else None
-    if failure is not None and failure.kind in ("reset", "protocol") and seen.network and seen.network.reachable:
-        if seen.network.scheme == "http" and not seen.network.proxy.proxy:
-            return found(
-                "broken-response-body",
-                t(
-                    "The connection is closed, or something that is no HTTP comes: {text}",
-                    text=excerpt(failure.text, 100),
-                ),
-                evidence(exchange),
-            )
+    network = seen.network
+    straight = network is not None and network.reachable and network.scheme == "http" and not network.proxy.proxy
+    if failure is not None and failure.kind in ("reset", "protocol") and straight:
+        return found(
+            "broken-response-body",
+            t("The connection is closed, or something that is no HTTP comes: {text}", text=excerpt(failure.text, 100)),
+            evidence(exchange),
+        )
     if skipped is not None:
         return skipped
     best = judge_reach(seen).best

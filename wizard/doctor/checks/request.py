@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from wizard.doctor.bodies import excerpt
@@ -93,20 +94,25 @@ class Numbers:
         return cls(
             _number(
                 text,
-                r"(?:context length|context window|max_model_len|context size|n_ctx|model length)[^\d]{0,40}(\d[\d,]*)",
+                r"(?:context|model) (?:length|window|size)\D{0,40}(\d[\d,]*)",
+                r"(?:max_model_len|n_ctx)\D{0,9}(\d[\d,]*)",
             ),
             _number(
                 text,
-                r"(\d[\d,]*) (?:tokens )?in the messages|(?:your )?(?:prompt|request|input|messages)[^\d]{0,60}?(\d[\d,]*)(?: input)? tokens|(\d[\d,]*) input tokens",
+                r"(\d[\d,]*) (?:tokens )?in (?:the|your) (?:messages|prompt)",
+                r"(\d[\d,]*) (?:input|prompt) tokens",
+                r"(?:prompt|input|messages)\D{0,60}?(\d[\d,]*) tokens",
             ),
-            _number(text, r"(\d[\d,]*) in the completion|max_(?:completion_)?tokens\D{0,30}(\d[\d,]*)"),
+            _number(text, r"(\d[\d,]*) in the completion", r"max_(?:completion_)?tokens\D{0,30}(\d[\d,]*)"),
         )
 
 
-def _number(text: str, pattern: str) -> int | None:
-    match = re.search(pattern, text, re.I)
-    digits = next((group for group in match.groups() if group), None) if match else None
-    return int(digits.replace(",", "")) if digits else None
+def _number(text: str, *patterns: str) -> int | None:
+    for pattern in patterns:
+        match = re.search(pattern, text, re.I)
+        if match:
+            return int(match[1].replace(",", ""))
+    return None
 
 
 # ---- room --------------------------------------------------------------------------------------------------------
@@ -260,12 +266,32 @@ def _shape(judged: Seen, code: str, severity: Severity, what: str) -> Problem:
 
 # ---- tools -------------------------------------------------------------------------------------------------------
 
+# The forms in which models write a call: what is left of them in the text was not recognised by the server's parser.
 _CALL_AS_TEXT = re.compile(
-    r"<tool_call|</tool_call>|<function[=_ ]|<\|tool_call|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁call|<function_calls>|<invoke name|"
-    r"<minimax:tool_call>|functools\[|<tool_use>|<\|channel\|>\s*commentary|<tools>|<action>|to=functions?\.|"
-    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|get_weather\s*\(|\[get_weather\(",
+    r"</?tool_call|<function[=_ ]|<\|tool_call|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁call|<function_calls>|"
+    r"<invoke name|<minimax:tool_call>|functools\[|<tool_use>|<\|channel\|>\s*commentary|<tools>|to=functions?\.|"
+    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|\[?get_weather\s*\(",
     re.I,
 )
+
+
+def is_call_as_text(content: str) -> bool:
+    """Whether the text is a tool call: marked as one, or an object with a name and arguments."""
+    if _CALL_AS_TEXT.search(content):
+        return True
+    fenced = re.search(r"```(?:json|tool_call|tool_code)?\s*(\{.*?\})\s*```", content, re.S)
+    try:
+        value = json.loads(fenced[1] if fenced else content)
+    except (ValueError, RecursionError):
+        return False
+    value = value[0] if isinstance(value, list) and value else value
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and bool({"arguments", "parameters"} & set(value))
+    )
+
+
 _TOOL_PROBES = {"chat": "chat.tools", "responses": "responses.function", "messages": "messages.tools"}
 
 
@@ -301,7 +327,7 @@ def tools_taken(seen: Observations) -> Verdict:
     spoken = judged.body.spoken if judged and judged.body and judged.grade == "works" else None
     if judged is None or spoken is None or spoken.tool_calls:
         return None
-    if _CALL_AS_TEXT.search(spoken.content):
+    if is_call_as_text(spoken.content):
         return found(
             "tool-parser-mismatch",
             t("The model called the tool, and the call arrived as text: {text}", text=excerpt(spoken.content, 100)),

@@ -121,9 +121,9 @@ def _finished(events: tuple[Event, ...], wire: str) -> bool:
         ):
             return True
         choices = event.data.get("choices")
-        if wire == "chat" and isinstance(choices, list):
-            if any(isinstance(choice, dict) and choice.get("finish_reason") for choice in choices):
-                return True
+        ended = isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
+        if wire == "chat" and ended:
+            return True
     return False
 
 

@@ -278,7 +278,8 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
             ),
             *results,
             why=t(
-                "Packets get no answer at all: a firewall drops them, or the address is nobody's. A stopped server would refuse at once."
+                "Packets get no answer at all: a firewall drops them, or the address is nobody's. A stopped server would "
+                "refuse at once."
             ),
             fix=t("Check the address, and that the firewall lets port {port} through.", port=network.port),
         )
@@ -379,7 +380,7 @@ def slow_answer(seen: Observations) -> Verdict:
         why=""
         if not listed
         else t(
-            "The server's front answers (its list of models came), the model does not: the engine is busy, stuck or gone."
+            "The server's front answers (its list of models came), the model does not: its engine is busy or stuck."
         ),
     )
 

@@ -116,6 +116,7 @@ _CODES: dict[Family, str] = {
     "azure": "azure-deployment-path",
     "not-ready": "server-not-ready",
     "gateway-timeout": "proxy-read-timeout",
+    "client-gave-up": "client-timeout-too-short",
 }
 
 

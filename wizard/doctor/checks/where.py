@@ -187,17 +187,17 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
             evidence(main),
             *_openapi_evidence(seen),
         )
-    if main.grade == "page" or (main.body and main.body.form in ("html", "json-string")):
-        if main.status < 400:
-            return found(
-                "html-instead-of-json",
-                t(
-                    "`{url}` answers with {what}, not with the API's JSON.",
-                    url=main.exchange.request.url,
-                    what=_what(main.body.form if main.body else ""),
-                ),
-                evidence(main),
-            )
+    a_page = main.grade == "page" or (main.body is not None and main.body.form in ("html", "json-string"))
+    if a_page and main.status < 400:
+        return found(
+            "html-instead-of-json",
+            t(
+                "`{url}` answers with {what}, not with the API's JSON.",
+                url=main.exchange.request.url,
+                what=_what(main.body.form if main.body else ""),
+            ),
+            evidence(main),
+        )
     if reach.listed_at is not None and reach.listed_at.rstrip("/") == target.base_url.strip().rstrip("/") + "/v1":
         return found(
             "base-url-missing-v1",

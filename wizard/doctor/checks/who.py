@@ -32,13 +32,10 @@ _PROVIDERS: tuple[tuple[str, str, str], ...] = (
     ("fw_", "Fireworks", r"fireworks\.ai$"),
     ("tgp_", "Together", r"together\.(?:ai|xyz)$"),
 )
-_NO_KEY_TEXT = re.compile(
-    r"missing|no (?:api[ _-]?key|auth|token|credential)|not provid|didn't provide|required|未提供|缺少|not found in (?:header|request)",
-    re.I,
-)
 # Words by which a gateway speaks of its own keys; `Invalid API key` may be anybody's.
 _OWN_KEY_TEXT = re.compile(
-    r"令牌|token_not_found|valid_token|verificationtoken|proxy server token|virtual key|token_invalid|this token|user not found",
+    r"令牌|token_not_found|valid_token|verificationtoken|proxy server token|virtual key|token_invalid|this token|"
+    r"user not found",
     re.I,
 )
 # Providers whose list of models is open to everybody: it says nothing about the key.
@@ -265,10 +262,8 @@ def _short(text: str) -> str:
 
 
 def _give_key(target: Target) -> tuple[str, ...]:
-    client = target.client or "shell"
-    return (
-        f"LLM_SETUP_API_KEY=… llm-setup clients apply {client} --base-url {target.base_url} --model {target.model or 'NAME'}",
-    )
+    client, model = target.client or "shell", target.model or "NAME"
+    return (f"LLM_SETUP_API_KEY=… llm-setup clients apply {client} --base-url {target.base_url} --model {model}",)
 
 
 CHECKS = (
