@@ -56,7 +56,7 @@ def command(
     they are.
     """
     from wizard.flows.hardware import observe_machine
-    from wizard.flows.serve_model import ServeAnswers, parse_pin, prepare, serve_model, stay_with
+    from wizard.flows.serve_model import ServeAnswers, prepare, read_pin, serve_model, stay_with
     from wizard.serving.record import check_name
     from wizard.ui.questions import Questions
 
@@ -78,7 +78,7 @@ def command(
         vllm_version=vllm_version,
         context_tokens=context_tokens,
         clients=clients,
-        pins=tuple(parse_pin(pin) for pin in pins),
+        pins=tuple(read_pin(pin) for pin in pins),
         extra=check_extra(extra),
         key=read_key(api_key_file) if api_key_file else None,
         timeout_s=timeout_s,
