@@ -74,12 +74,12 @@ class Place:
         """The document of `status --json`."""
         return json.loads(self.run("status", "--json", *arguments).stdout)
 
-    def state(self, name: str = "default") -> str:
+    def state(self, name: str = "local") -> str:
         """A server's state, or `none`."""
         rows = [row for row in self.status()["servers"] if row["name"] == name]
         return rows[0]["state"] if rows else "none"
 
-    def record(self, name: str = "default") -> dict:
+    def record(self, name: str = "local") -> dict:
         return json.loads((self.servers / f"{name}.json").read_text())
 
     def processes(self) -> list[int]:

@@ -77,8 +77,8 @@ def test_many_starts_and_stops_leave_nothing_and_grow_nothing(place: Place, monk
         files: set[str] = set()
         memory = 0
         for number in range(5 * ROUNDS):
-            start_server(world, screen, runtime, name="default", model=str(place.home), arguments=())
-            assert stop_server(world, screen, "default")
+            start_server(world, screen, runtime, name="local", model=str(place.home), arguments=())
+            assert stop_server(world, screen, "local")
             descriptors = len(list(Path("/proc/self/fd").iterdir()))
             if number == 2:
                 files = {path.name for path in place.servers.iterdir()}
