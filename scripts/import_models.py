@@ -56,8 +56,10 @@ def main() -> None:
     notes = tomllib.loads(options.notes.read_text("utf-8"))
     configs = Configs(options.configs, options.shapes, notes)
 
-    for recipe in [*({**m, "source": source} for m in recipes["models"]), *notes["model"]]:
-        entry = fact_file(recipe, notes, configs, options.checked)
+    everything = [*({**m, "source": source} for m in recipes["models"]), *notes["model"]]
+    sizes = {recipe["model"]: billions(recipe["parameters"]) for recipe in everything}
+    for recipe in everything:
+        entry = fact_file(recipe, notes, configs, sizes, options.checked)
         path = options.out / f"{recipe['model']}.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(entry, "utf-8")
@@ -163,7 +165,9 @@ def spread(counts: dict[str, int]) -> list[str]:
     return kinds
 
 
-def fact_file(recipe: dict[str, Any], notes: dict[str, Any], configs: Configs, checked: str) -> str:
+def fact_file(
+    recipe: dict[str, Any], notes: dict[str, Any], configs: Configs, sizes: dict[str, float | None], checked: str
+) -> str:
     """The TOML text of one model."""
     model = recipe["model"]
     lines = [f"id = {text(model)}", f"family = {text(family(model))}"]
@@ -197,6 +201,8 @@ def fact_file(recipe: dict[str, Any], notes: dict[str, Any], configs: Configs, c
     for variant in [*variants, *(v for v in notes["variant"] if v["of"] == model)]:
         lines += ["", "[[variant]]"]
         lines += [f"{k} = {text(variant[k])}" for k in ("name", "model", "precision")]
+        if (other := other_size(model, variant["model"], sizes)) is not None:
+            lines.append(f"parameters_b = {other:g}")
         if variant.get("vram_minimum_gb"):
             lines.append(f"vram_minimum_gb = {variant['vram_minimum_gb']:g}")
         if variant.get("extra_args"):
@@ -247,6 +253,20 @@ def billions(given: str) -> float | None:
     """ "8.2B" -> 8.2, "230M" -> 0.23, "2.4T" -> 2400; None where no figure is given."""
     match = re.fullmatch(r"([\d.]+)([MBT])", given)
     return round(float(match[1]) * {"M": 0.001, "B": 1, "T": 1000}[match[2]], 4) if match else None
+
+
+def other_size(model: str, variant: str, sizes: dict[str, float | None]) -> float | None:
+    """The size of a variant that is another model, by its own recipe or by its name; None where it is the same."""
+    own = sizes[model]
+    told, own_told = (size_in_name(m) for m in (variant, model))
+    size = sizes.get(variant) or (told if told != own_told else None)
+    return size if own and size and not 0.8 < size / own < 1.25 else None
+
+
+def size_in_name(model: str) -> float | None:
+    """The first size in a name: "Qwen3Guard-Gen-0.6B" -> 0.6."""
+    match = re.search(r"(?<![A-Za-z\d.])(\d+(?:\.\d+)?)[bB](?![A-Za-z])", model.split("/")[1])
+    return float(match[1]) if match else None
 
 
 def family(model: str) -> str:

@@ -44,7 +44,8 @@ _QUANTISED = re.compile(
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One checkpoint of a model. vram_minimum_gb: the recipe's advice, 10**9 bytes over all GPUs. download_gib: the
-    checkpoint's GiB where a log showed them, else None (see ModelEntry.download).
+    checkpoint's GiB where a log showed them, else None (see ModelEntry.download). parameters_b: 10**9 weights, where
+    the variant is a smaller or larger model.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Variant:
     vram_minimum_gb: float | None = None
     extra_args: tuple[str, ...] = ()
     download_gib: float | None = None
+    parameters_b: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +119,14 @@ class ModelEntry:
         """GiB to download, and whether a log showed it; else estimated from the weights at the variant's precision."""
         if variant.download_gib is not None:
             return variant.download_gib, True
-        return round(self.weights_gib(variant.precision), 2), False
+        size = self.weights_gib(variant.precision) * (variant.parameters_b or self.parameters_b) / self.parameters_b
+        return round(size, 2), False
 
     def weights_gib(self, precision: str) -> float:
         """Estimated GiB of the weights at a precision; within 16% of the 23 checkpoints whose size is known."""
         per_weight = _BYTES_PER_WEIGHT.get(precision, 2.0)
+        if precision == "fp8" and (self.config or {}).get("expert_dtype") == "fp4":
+            per_weight = _BYTES_PER_WEIGHT["mxfp4"]  # nearly all weights are those of experts
         embeddings_b = min(self._embeddings_b(), self.parameters_b / 2)
         return ((self.parameters_b - embeddings_b) * per_weight + embeddings_b * 2) * 1e9 / GIB
 
@@ -218,6 +223,7 @@ def _entry(row: dict[str, Any]) -> ModelEntry:
                 vram_minimum_gb=v.get("vram_minimum_gb"),
                 extra_args=tuple(v.get("extra_args", ())),
                 download_gib=v.get("download_gib"),
+                parameters_b=v.get("parameters_b"),
             )
             for v in row["variant"]
         ),

@@ -152,6 +152,20 @@ def test_the_download_says_whether_it_is_seen_or_estimated() -> None:
     assert size == pytest.approx(8.8, abs=0.5)
 
 
+def test_the_estimate_knows_experts_in_four_bits_and_variants_of_another_size() -> None:
+    flash = entry("deepseek-ai/DeepSeek-V4-Flash")
+    assert flash.download(flash.variants[0])[0] < 170
+    guard = entry("Qwen/Qwen3Guard-Gen-8B")
+    assert guard.download(guard.variant("Qwen/Qwen3Guard-Gen-0.6B"))[0] < 2
+
+
+def test_no_checkpoint_is_estimated_far_above_the_memory_that_its_recipe_asks_for() -> None:
+    for model in all_models():
+        for variant in model.variants:
+            if variant.vram_minimum_gb and variant.vram_minimum_gb > 10:
+                assert model.download(variant)[0] * 1.0737 < 1.1 * variant.vram_minimum_gb, variant.model
+
+
 def test_finding_a_model_is_quick() -> None:
     find_model("Qwen/Qwen3-8B")
     started = process_time()
