@@ -1,0 +1,34 @@
+"""Ports: free, taken, and by whom."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from wizard.effects.ports import free_port, port_holders, port_is_free
+
+
+def test_a_port_in_use_is_not_free_and_its_holder_is_known() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not port_is_free("127.0.0.1", port)
+        assert os.getpid() in port_holders(port)
+    assert port_is_free("127.0.0.1", port)
+
+
+def test_a_listener_on_all_addresses_takes_loopback_too() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        assert not port_is_free("127.0.0.1", server.getsockname()[1])
+
+
+def test_a_free_port_is_free() -> None:
+    assert port_is_free("127.0.0.1", free_port("127.0.0.1"))
+    assert port_holders(free_port("127.0.0.1")) == ()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.77", "no.such.name.invalid"])
+def test_an_address_that_is_not_ours_is_an_error(host: str) -> None:
+    with pytest.raises(OSError):
+        port_is_free(host, 8000)
