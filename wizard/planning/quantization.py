@@ -55,7 +55,7 @@ def parse_quantization(
     inner = section.get("quantization") if isinstance(section.get("quantization"), Mapping) else section
     assert isinstance(inner, Mapping)
     method = str(inner.get("quant_method") or inner.get("quant_algo") or section.get("quant_method") or "").lower()
-    if not method and inner.get("bits"):
+    if not method and _whole(inner.get("bits")):
         method = "gptq"
     method = method.replace("_", "-") if "compress" in method or "auto" in method else method
     if "nvfp4" in method or (method == "modelopt" and "fp4" in str(inner.get("quant_algo", "")).lower()):

@@ -1,0 +1,193 @@
+"""From bytes to tokens, against what vLLM's start-up logs print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from wizard.planning.facts import ModelFacts
+from wizard.planning.kv import CacheSetup, block_tokens, cache_groups, kv_layout, partition
+from wizard.planning.versions import parse_version
+
+Facts = Callable[..., ModelFacts]
+GIB = 2**30
+
+
+def setup(version: str = "0.19.0", **changes: Any) -> CacheSetup:
+    return replace(CacheSetup(parse_version(version)), **changes)
+
+
+def test_a_uniform_model_has_one_group_and_16_tokens_a_block(facts: Facts) -> None:
+    layout = kv_layout(facts(), setup())
+    assert len(layout.groups) == 1
+    assert layout.block_bytes() == 16 * 32 * 2 * 8 * 128 * 2
+    # 58.11 GiB on an H100 printed 476,016 tokens and 58.11 requests of 8,192.
+    blocks = layout.blocks((int(58.108 * GIB),))
+    assert layout.printed_tokens(blocks, 8192) == pytest.approx(476_016, abs=32)
+    assert layout.concurrency(blocks, 8192) == pytest.approx(58.11, abs=0.01)
+
+
+def test_smollm_on_a_cpu_prints_46592_tokens_for_one_gib(facts: Facts) -> None:
+    layout = kv_layout(facts("smollm"), setup("0.32.0", base_block=128, in_flight_tokens=2048))
+    assert layout.printed_tokens(layout.blocks((GIB,)), 2048) == 46_592
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens"),
+    [pytest.param("0.11.0", 205_696, id="by-blocks"), pytest.param("0.21.0", 205_014, id="by-concurrency")],
+)
+def test_sliding_windows_make_groups_and_the_printed_size_changed_with_021(
+    facts: Facts, version: str, tokens: int
+) -> None:
+    # 89,994 blocks of a Gemma 3 27B on an MI300X: 1 full and 6 sliding groups, 50.05 requests of 4,096.
+    layout = kv_layout(facts("gemma3-27b"), setup(version, in_flight_tokens=8192))
+    assert [group.page.kind for group in layout.groups].count("sliding") == 6
+    assert len(layout.groups) == 7
+    assert layout.concurrency(89_994, 4096) == pytest.approx(50.05, abs=0.01)
+    assert layout.printed_tokens(89_994, 4096) == tokens
+
+
+def test_without_the_hybrid_manager_sliding_layers_cost_as_much_as_full_ones(facts: Facts) -> None:
+    layout = kv_layout(facts("gemma3-27b"), setup(grouping=False))
+    assert len(layout.groups) == 1
+    assert layout.need_blocks(131_072) == 8192
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "version", "groups"),
+    [
+        pytest.param(12, 13, "0.11.0", 3, id="smallest-bucket-before-0.12"),
+        pytest.param(12, 13, "0.12.0", 2, id="padded-where-nearly-equal"),
+        pytest.param(10, 14, "0.17.0", 3, id="ratio-1.4-before-0.18"),
+        pytest.param(10, 14, "0.18.0", 2, id="ratio-1.4-from-0.18"),
+    ],
+)
+def test_how_layers_are_dealt_into_groups_depends_on_the_version(
+    facts: Facts, few: int, many: int, version: str, groups: int
+) -> None:
+    kinds = ["full_attention"] * few + ["sliding_attention"] * many
+    made = facts(num_hidden_layers=few + many, layer_types=kinds, sliding_window=128)
+    assert len(cache_groups(made, setup(version))) == groups
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tp", "block"),
+    [
+        pytest.param("auto", 1, 528, id="bf16"),
+        pytest.param("fp8", 1, 1056, id="fp8"),
+        pytest.param("auto", 2, 528, id="bf16-two-gpus"),
+    ],
+)
+def test_a_hybrid_models_block_holds_a_recurrent_state(facts: Facts, dtype: str, tp: int, block: int) -> None:
+    assert block_tokens(facts("qwen3.5-4b"), setup(kv_cache_dtype=dtype, tensor_parallel=tp)) == block
+
+
+def test_a_hybrid_models_printed_size_is_the_one_of_a_real_start(facts: Facts) -> None:
+    # Qwen3.5-4B on an L4 with 0.29: 9.1 GiB, block 528, 267,842 tokens, 8.17 requests of 32,768.
+    layout = kv_layout(facts("qwen3.5-4b"), setup("0.29.0"))
+    blocks = layout.blocks((int(9.1 * GIB),))
+    assert layout.printed_tokens(blocks, 32_768) == 267_842
+
+
+def test_prefix_caching_of_recurrent_layers_keeps_two_states_from_026_on(facts: Facts) -> None:
+    made = facts("qwen3.5-4b")
+    before = kv_layout(made, setup("0.25.0")).need_blocks(32_768)
+    after = kv_layout(made, setup("0.26.0")).need_blocks(32_768)
+    assert (before, after) == (66, 69)
+    assert kv_layout(made, setup("0.26.0", prefix_caching=False)).need_blocks(32_768) == 66
+
+
+def test_latent_attention_is_not_divided_by_tensor_ranks(facts: Facts) -> None:
+    one = kv_layout(facts("deepseek-lite"), setup()).block_bytes()
+    four = kv_layout(facts("deepseek-lite"), setup(tensor_parallel=4)).block_bytes()
+    assert one == four == 27 * 16 * (512 + 64) * 2
+
+
+def test_sparse_latent_attention_keeps_an_index_beside_it(facts: Facts) -> None:
+    made = facts("deepseek-lite", architectures=["DeepseekV32ForCausalLM"], index_head_dim=128)
+    plain = kv_layout(made, setup()).block_bytes()
+    packed = kv_layout(made, setup(kv_cache_dtype="fp8")).block_bytes()
+    assert plain == 27 * 16 * (576 * 2 + 132)
+    assert packed == 27 * 16 * (656 + 132)
+
+
+def test_heads_are_replicated_when_there_are_more_ranks_than_heads(facts: Facts) -> None:
+    eight = kv_layout(facts(), setup(tensor_parallel=8)).block_bytes()
+    sixteen = kv_layout(facts(), setup(tensor_parallel=16)).block_bytes()
+    assert eight == sixteen == 16 * 32 * 2 * 1 * 128 * 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "share"),
+    [
+        ("auto", 1.0),
+        ("fp8", 0.5),
+        ("fp8_e5m2", 0.5),
+        ("float32", 2.0),
+        ("nvfp4", 0.28125),
+        ("int8_per_token_head", 0.515625),
+    ],
+)
+def test_the_caches_dtype_sets_the_size_of_a_page(facts: Facts, dtype: str, share: float) -> None:
+    plain = kv_layout(facts(), setup()).block_bytes()
+    assert kv_layout(facts(), setup(kv_cache_dtype=dtype)).block_bytes() == plain * share
+
+
+def test_a_checkpoint_with_scales_for_its_cache_gets_fp8_by_itself(facts: Facts) -> None:
+    section = {"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8}}
+    assert kv_layout(facts(quantization_config=section), setup()).block_bytes() == 16 * 32 * 2 * 8 * 128
+
+
+def test_pipeline_ranks_hold_their_own_layers_and_the_least_of_them_decides(facts: Facts) -> None:
+    layout = kv_layout(facts(), setup(pipeline_parallel=4))
+    page = 16 * 2 * 8 * 128 * 2
+    assert layout.block_bytes(0) == 8 * page
+    assert layout.blocks((80 * page, 80 * page, 40 * page, 80 * page)) == 5
+
+
+@pytest.mark.parametrize(
+    ("layers", "ranks", "sizes"),
+    [(32, 1, [32]), (32, 4, [8, 8, 8, 8]), (61, 4, [15, 15, 16, 15]), (62, 4, [15, 16, 16, 15]), (5, 2, [3, 2])],
+)
+def test_layers_are_dealt_to_pipeline_ranks_as_vllm_does(layers: int, ranks: int, sizes: list[int]) -> None:
+    parts = partition(layers, ranks)
+    assert [len(part) for part in parts] == sizes
+    assert [at for part in parts for at in part] == list(range(layers))
+
+
+def test_the_longest_request_is_the_last_that_fits(facts: Facts) -> None:
+    layout = kv_layout(facts(), setup("0.28.0"))
+    bytes_ = (100 * layout.block_bytes(),)
+    assert layout.longest(bytes_, 131_072) == 1600
+    assert layout.fits(bytes_, 1600)
+    assert not layout.fits(bytes_, 1601)
+    assert layout.longest(bytes_, 1000) == 1000
+    assert layout.longest((0,), 1000) == 0
+
+
+def test_newer_versions_hold_one_block_back_before_they_check(facts: Facts) -> None:
+    layout = kv_layout(facts(), setup("0.29.0"))
+    assert layout.longest((100 * layout.block_bytes(),), 131_072) == 1584
+
+
+def test_layers_that_share_a_cache_cost_nothing(facts: Facts) -> None:
+    assert kv_layout(facts(num_kv_shared_layers=10), setup()).block_bytes() == 22 * 16 * 2 * 8 * 128 * 2
+
+
+def test_pages_of_two_sizes_are_made_equal_by_longer_blocks(facts: Facts) -> None:
+    kinds = ["full_attention", "sliding_attention"] * 2
+    made = facts(
+        architectures=["Gemma4ForCausalLM"],
+        num_hidden_layers=4,
+        layer_types=kinds,
+        sliding_window=1024,
+        head_dim=256,
+        global_head_dim=512,
+        num_global_key_value_heads=8,
+    )
+    groups = cache_groups(made, setup())
+    assert {group.page.kind: group.page.block for group in groups} == {"full": 16, "sliding": 32}
+    assert len({group.page.size for group in groups}) == 1

@@ -1,0 +1,134 @@
+"""The memory of a rank, against the figures of real start-up logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wizard.planning.facts import ModelFacts
+from wizard.planning.memory import Engine, graphs_gib, memory_budget, total_parameters
+from wizard.planning.versions import parse_version
+
+Facts = Callable[..., ModelFacts]
+
+QWEN3_14B: dict[str, Any] = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "num_hidden_layers": 40,
+    "hidden_size": 5120,
+    "num_attention_heads": 40,
+    "vocab_size": 151936,
+    "intermediate_size": 17408,
+    "max_position_embeddings": 40960,
+}
+
+
+def h100(version: str = "0.19.0", **changes: Any) -> Engine:
+    values: dict[str, Any] = {
+        "max_num_seqs": 1024,
+        "max_num_batched_tokens": 8192,
+        "capability": (9, 0),
+        **changes,
+    }
+    return Engine(parse_version(version), 79.19, 0.95, **values)
+
+
+@pytest.mark.parametrize(
+    ("tp", "pp", "weights", "activation", "other", "kv"),
+    [
+        pytest.param(1, 1, 14.99, 1.89, 0.25, 58.11, id="one"),
+        pytest.param(2, 1, 7.51, 1.89, 2.07, 63.76, id="two-tensor"),
+        pytest.param(4, 1, 3.77, 1.89, 2.13, 67.44, id="four-tensor"),
+        pytest.param(1, 2, 7.51, 2.01, 0.07, 65.64, id="two-pipeline"),
+        pytest.param(1, 4, 4.26, 2.01, 0.07, 68.90, id="four-pipeline"),
+    ],
+)
+def test_an_8b_model_on_h100s_is_spent_as_the_logs_say(
+    facts: Facts, tp: int, pp: int, weights: float, activation: float, other: float, kv: float
+) -> None:
+    made = facts(gib=14.957, max_position_embeddings=131072)
+    budget = memory_budget(made, h100(tensor_parallel=tp, pipeline_parallel=pp))
+    assert budget.weights_gib == pytest.approx(weights, abs=0.03)
+    assert budget.activation_gib == pytest.approx(activation, abs=0.03)
+    assert budget.other_gib == pytest.approx(other, abs=0.05)
+    assert budget.kv_gib == pytest.approx(kv, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("version", "activation", "other", "kv"),
+    [
+        pytest.param("0.15.0", 5.64, 0.13, 41.94, id="sorting-sampler"),
+        pytest.param("0.17.0", 2.23, 0.13, 45.34, id="triton-sampler"),
+        pytest.param("0.18.0", 2.23, 0.25, 45.23, id="more-libraries"),
+    ],
+)
+def test_the_same_start_differs_by_version_as_the_logs_differ(
+    facts: Facts, version: str, activation: float, other: float, kv: float
+) -> None:
+    budget = memory_budget(facts(gib=27.511, **QWEN3_14B), h100(version))
+    assert budget.activation_gib == pytest.approx(activation, abs=0.1)
+    assert budget.other_gib == pytest.approx(other, abs=0.02)
+    assert budget.kv_gib == pytest.approx(kv, abs=0.1)
+
+
+def test_experts_keep_two_buffers_while_the_sampler_runs(facts: Facts) -> None:
+    # DeepSeek-V2-Lite: 1.93 GiB in the log, of which 0.445 are the buffers.
+    budget = memory_budget(facts("deepseek-lite", gib=29.262), h100())
+    assert budget.activation_gib == pytest.approx(1.93, abs=0.03)
+    assert budget.weights_gib == pytest.approx(29.43, abs=0.1)
+
+
+def test_graphs_are_reserved_from_020_on_and_not_in_eager_mode(facts: Facts) -> None:
+    made = facts(gib=14.957)
+    assert graphs_gib(made, h100("0.19.0"))[0] == 0
+    assert graphs_gib(made, h100("0.20.0"))[0] > 0.3
+    assert graphs_gib(made, h100("0.20.0", enforce_eager=True)) == (0.0, 0.0)
+
+
+def test_weights_grow_when_they_are_loaded_wider(facts: Facts) -> None:
+    budget = memory_budget(facts(gib=14.957), h100(dtype="float32"))
+    assert budget.weights_gib == pytest.approx(29.98, abs=0.05)
+
+
+def test_quantised_weights_are_not_widened(facts: Facts) -> None:
+    made = facts(gib=5.334, quantization_config={"quant_method": "gptq", "bits": 4})
+    assert memory_budget(made, h100(dtype="float16")).weights_gib == pytest.approx(5.38, abs=0.02)
+
+
+def test_parameters_by_dimensions_are_within_two_per_cent(facts: Facts) -> None:
+    assert total_parameters(facts()) == pytest.approx(8.03e9, rel=0.02)
+    assert total_parameters(facts("deepseek-lite")) == pytest.approx(15.7e9, rel=0.02)
+
+
+def test_a_tied_table_is_on_the_first_and_on_the_last_pipeline_rank(facts: Facts) -> None:
+    tied = memory_budget(facts(tie_word_embeddings=True), h100(pipeline_parallel=4))
+    table = 128256 * 4096 * 2 / 2**30
+    middle = tied.ranks[1].weights_gib
+    assert tied.ranks[0].weights_gib == pytest.approx(middle + table, abs=0.01)
+    assert tied.ranks[3].weights_gib == pytest.approx(middle + table, abs=0.01)
+
+
+def test_too_many_ranks_replicate_the_key_value_heads(facts: Facts) -> None:
+    even = memory_budget(facts(gib=14.957), h100(tensor_parallel=8)).weights_gib
+    many = memory_budget(facts(gib=14.957), h100(tensor_parallel=16)).weights_gib
+    assert many > even / 2 + 0.03
+
+
+def test_an_encoder_is_profiled_with_its_largest_input(facts: Facts) -> None:
+    # Qwen3.5-4B on an L4 with 0.29 logged 2.17 GiB, 0.41 of it for graphs; the text part alone needs a tenth.
+    engine = Engine(parse_version("0.29.0"), 22.03, 0.92, capability=(8, 9))
+    budget = memory_budget(facts("qwen3.5-4b", gib=8.68), engine)
+    assert budget.activation_gib + budget.graphs_gib == pytest.approx(2.17, abs=0.15)
+
+
+def test_the_second_runner_keeps_tables_for_penalties(facts: Facts) -> None:
+    old = memory_budget(facts(gib=27.511, **QWEN3_14B), h100("0.21.0"))
+    new = memory_budget(facts(gib=27.511, **QWEN3_14B), h100("0.28.0"))
+    table = 1024 * 151936 * 4.125 / 2**30
+    assert new.other_gib == pytest.approx(old.other_gib + table, abs=0.01)
+    assert new.activation_gib < old.activation_gib
+
+
+def test_an_unmeasured_checkpoint_widens_the_range(facts: Facts) -> None:
+    assert memory_budget(facts(), h100()).sigma_gib > memory_budget(facts(gib=14.957), h100()).sigma_gib
