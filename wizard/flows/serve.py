@@ -35,7 +35,7 @@ from wizard.ui.screen import Screen
 
 LOOPBACK = "127.0.0.1"
 STOP_PATIENCE_S = 20.0
-_LOOK_S = 0.2
+_LOOK_S = 0.1
 _ASK_S = 1.0
 
 
@@ -251,6 +251,7 @@ class _Watch:
         self._moved_mark: tuple[int, float] = (0, 0.0)
         self._cpu_looked = 0.0
         self._asked = world.clock.monotonic_s()
+        self._announced = False
         self._live = screen.interactive and not screen.plain
         self._written = False
 
@@ -298,12 +299,12 @@ class _Watch:
         self._screen.step("ok", t("ready: {url}", url=self._record.url), size, self.waited_s)
 
     def worth_asking(self) -> bool:
-        """Once a second when the port should open, each five seconds else (a line may be one we do not know)."""
+        """At once when the log announces readiness, then each second; each five seconds before (the announcement may
+        be a line that is not known here)."""
         now = self._world.clock.monotonic_s()
-        pause = _ASK_S if self._progress.phase == "serve" else 5 * _ASK_S
-        if self._progress.announced_ready and self._asked < self._moved:
-            pause = 0.0
-        if now - self._asked < pause:
+        if self._progress.announced_ready and not self._announced:
+            self._announced = True
+        elif now - self._asked < (_ASK_S if self._progress.phase == "serve" else 5 * _ASK_S):
             return False
         self._asked = now
         return True

@@ -104,6 +104,23 @@ def wait_until(holds, timeout_s: float = 20.0, what: str = "") -> None:
         time.sleep(0.02)
 
 
+# SmolLM2-135M-Instruct's shape, from its own config.json.
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "dtype": "bfloat16",
+    "head_dim": 64,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "num_key_value_heads": 3,
+    "tie_word_embeddings": True,
+    "vocab_size": 49152,
+}
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     root = tmp_path / "ein Ort für вLLM"
@@ -116,6 +133,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     model.mkdir(parents=True)
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (model / name).write_text("{}")
+    (model / "config.json").write_text(json.dumps(CONFIG))
     made.env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | {
         "HOME": str(root),
         "LLM_SETUP_HOME": str(made.home),

@@ -33,7 +33,7 @@ def test_a_server_starts_answers_and_stops_with_nothing_left(place: Place) -> No
 def test_the_key_is_made_kept_private_and_never_in_a_command_or_on_the_screen(place: Place) -> None:
     ended = place.serve()
     secrets_file = place.home / "state" / "secrets.json"
-    key = json.loads(secrets_file.read_text())["server-default"]
+    key = json.loads(secrets_file.read_text())["server-local"]
     assert len(key) > 30
     assert stat.S_IMODE(secrets_file.stat().st_mode) == 0o600
     assert key not in ended.stdout + ended.stderr
@@ -112,7 +112,7 @@ def test_an_unknown_death_shows_its_last_error_and_its_log(place: Place) -> None
     ended = place.serve(standin="die=OddError: the moon is in the way")
     assert ended.returncode == 1
     assert "OddError: the moon is in the way" in ended.stderr
-    assert str(place.servers / "default.log") in ended.stderr
+    assert str(place.servers / "local.log") in ended.stderr
 
 
 def test_with_yes_a_safe_remedy_is_applied_and_said(place: Place) -> None:
@@ -211,7 +211,7 @@ def test_a_reused_pid_is_never_taken_for_the_server(place: Place) -> None:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not place.processes(), what="all dead")
     # The record now names a process that is not the server: this test itself.
-    path = place.servers / "default.json"
+    path = place.servers / "local.json"
     path.write_text(json.dumps(record | {"pid": os.getpid()}))
     assert place.state() == "dead"
     assert place.run("stop").returncode == 0
@@ -222,7 +222,7 @@ def test_a_reboot_makes_a_record_stale(place: Place) -> None:
     place.serve()
     record = place.record()
     boot, _, ticks = record["pid_started"].partition(":")
-    path = place.servers / "default.json"
+    path = place.servers / "local.json"
     path.write_text(json.dumps(record | {"pid_started": f"another-boot:{ticks}"}))
     assert place.state() == "dead"
     path.write_text(json.dumps(record))
@@ -289,10 +289,10 @@ def test_a_host_that_is_not_ours_is_named(place: Place) -> None:
 
 def test_a_broken_record_is_left_alone_and_said(place: Place) -> None:
     place.servers.mkdir(parents=True)
-    (place.servers / "default.json").write_text("{broken")
+    (place.servers / "local.json").write_text("{broken")
     assert place.status()["problems"][0]["code"] == "state-file-broken"
     assert "[state-file-broken]" in place.serve().stderr
-    assert (place.servers / "default.json").read_text() == "{broken"
+    assert (place.servers / "local.json").read_text() == "{broken"
 
 
 def test_a_dry_run_starts_and_writes_nothing(place: Place) -> None:

@@ -28,7 +28,7 @@ def _kill(pid: int) -> None:
 
 def _server_pid(place: Place) -> int:
     with suppress(OSError, ValueError):
-        return int((place.servers / "default.pid").read_text())
+        return int((place.servers / "local.pid").read_text())
     return 0
 
 
@@ -85,7 +85,7 @@ def test_many_starts_and_stops_leave_nothing_and_grow_nothing(place: Place, monk
                 memory, first_descriptors = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, descriptors
     assert place.processes() == []
     grown = {path.name for path in place.servers.iterdir()} - files
-    assert all(name.startswith("default.log.") for name in grown)
+    assert all(name.startswith("local.log.") for name in grown)
     assert len(list(place.servers.glob("*.log.*"))) <= 3
     assert descriptors <= first_descriptors
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 20_000
