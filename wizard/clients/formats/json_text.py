@@ -14,12 +14,15 @@ from typing import Any
 from wizard.clients.formats.ops import Conflict, Drop, Op, Path, Put, dotted
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
-_COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
-_GAP = re.compile(rf"(?:\s+|{_COMMENT})*")
+_COMMENT = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"
+# Atomic: what is inside a comment must not be tried as something else when the rest does not match.
+_ANY_GAP = rf"(?>(?:\s+|{_COMMENT})*)"
+_GAP = re.compile(_ANY_GAP)
 _SKIP = re.compile(rf"{_STRING}|{_COMMENT}|[{{}}\[\]]")
 _LITERAL = re.compile(r'[^\s,\]}/"]+')
 _STRING_RE = re.compile(_STRING)
-_TRAILING = re.compile(rf"{_STRING}|{_COMMENT}|,(?=(?:\s+|{_COMMENT})*[\]}}])")
+_TRAILING = re.compile(rf"{_STRING}|{_COMMENT}|,(?={_ANY_GAP}[\]}}])")
+_REST_OF_LINE = re.compile(r"(?>(?:[ \t]|//[^\r\n]*|/\*(?:[^*\n]|\*(?!/))*\*/)*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +199,15 @@ def _insert(text: str, holder: int, members: list[_Member], key: str | int, valu
             return text[: after + 1] + " " + flat + "," + text[after + 1 :]
         return text[: last.end] + ", " + flat + text[last.end :]
     indent = _line_indent(text, last.start)
-    piece = newline + indent + name + render_value(value, unit, indent, newline) + ("," if trailing else "")
+    member = name + render_value(value, unit, indent, newline) + ("," if trailing else "")
     spot = after + 1 if trailing else last.end
-    match = re.compile(r"(?:[ \t]|//[^\n]*|/\*[^\n]*?\*/)*(?=\r?\n|$)").match(text, spot)
+    match = _REST_OF_LINE.match(text, spot)
     end_of_line = match.end() if match else spot
-    if end_of_line > spot and text[end_of_line - 1] == "\r":
-        end_of_line -= 1
-    if trailing:
-        return text[:end_of_line] + piece + text[end_of_line:]
-    return text[: last.end] + "," + text[last.end : end_of_line] + piece + text[end_of_line:]
+    head = text[:spot] if trailing else text[: last.end] + ","
+    line_end = re.compile(r"\r?\n").match(text, end_of_line)
+    if line_end:
+        return head + text[spot : line_end.end()] + indent + member + newline + text[line_end.end() :]
+    return head + newline + indent + member + text[spot:]
 
 
 def _drop(text: str, holder: int, member: _Member) -> str:

@@ -66,9 +66,9 @@ def plan_merge(
 ) -> tuple[Op, ...]:
     """The changes that put every leaf of `fragment` into `document` and keep all else.
 
-    At and below a pointer of `own`, what the fragment lacks is removed (`*` in it stands for any item of a list). A list
-    named in `list_keys` is merged item by item, identified by the given field; any other list is replaced. What stands
-    at a pointer of `defaults` already is kept. list_first: new items come first in their list. Raises Conflict.
+    At and below a pointer of `own`, what the fragment lacks is removed (`*` in it stands for any item of a list). A
+    list named in `list_keys` is merged item by item, identified by the given field; any other list is replaced. What
+    stands at a pointer of `defaults` already is kept. list_first: new items come first in their list. Raises Conflict.
     """
     rules = _Rules(
         frozenset(pointer(item) for item in own),

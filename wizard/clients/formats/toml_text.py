@@ -233,7 +233,11 @@ def _put_key(text: str, path: Path, value: Any, newline: str) -> str:
     header = next((s for s in reversed(statements) if s.kind in ("table", "array") and s.path == parent), None)
     if header is None and parent:
         sibling = next(
-            (s for s in reversed(statements) if s.kind == "key" and len(s.key) > 1 and s.path[: len(parent)] == parent),
+            (
+                s
+                for s in reversed(statements)
+                if s.kind == "key" and len(s.table) < len(parent) < len(s.path) and s.path[: len(parent)] == parent
+            ),
             None,
         )
         if sibling is not None:

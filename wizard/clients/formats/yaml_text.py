@@ -7,8 +7,10 @@ wherever YAML 1.1 or 1.2 could read them as something else.
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +28,9 @@ def parse_yaml(text: str) -> Any:
     reader = YAML(typ="safe", pure=True)
     reader.allow_duplicate_keys = False
     try:
-        documents = list(reader.load_all(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a reused anchor is the user's business, not news on the screen
+            documents = list(reader.load_all(text))
     except (YAMLError, RecursionError) as error:
         raise ValueError(str(error)) from error
     if len(documents) > 1:
@@ -37,16 +41,29 @@ def parse_yaml(text: str) -> Any:
 def _compose(text: str) -> Any:
     from ruamel.yaml import YAML
 
-    return YAML(typ="rt", pure=True).compose(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return YAML(typ="rt", pure=True).compose(text)
 
 
 def render_scalar(value: Any) -> str:
-    """A scalar, or anything else in flow style (which is JSON)."""
+    """A scalar, or anything else in flow style."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and not _RESERVED.fullmatch(value):
+        return value
+    return render_flow(value)
+
+
+def render_flow(value: Any) -> str:
+    """A value in flow style, which is JSON but for dates."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{render_flow(str(key))}: {render_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(render_flow, value)) + "]"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if isinstance(value, str):
-        if _PLAIN.fullmatch(value) and not _RESERVED.fullmatch(value):
-            return value
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\x7f").replace("\u0085", "\\N")
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
 
 
 def _block(value: Any, indent: str) -> list[str]:
@@ -152,14 +169,26 @@ def _put(text: str, root: Any, path: Path, value: Any, newline: str) -> str:
         return _insert_flow(text, node, last, value)
     if not node.value:
         raise Conflict(dotted(path))
-    spot = _line_end(text, _end_of(text, node))
-    column = node.start_mark.column
-    indent = " " * column
+    indent = " " * int(node.start_mark.column)
     if _is_mapping(node):
         lines = _entry(f"{indent}{render_scalar(str(last))}:", value, indent)
     else:
         lines = _block([value], indent)
+    block_end = _block_scalar_end(node)
+    if block_end is not None and text[block_end - 1] == "\n":
+        return text[:block_end] + newline.join(lines) + newline + text[block_end:]
+    spot = _line_end(text, _end_of(text, node))
     return text[:spot] + newline + newline.join(lines) + text[spot:]
+
+
+def _block_scalar_end(node: Any) -> int | None:
+    """Where the block scalar ends that the node ends with, None where it ends otherwise. `|+` owns the empty lines
+    behind it, so that nothing may go before them."""
+    while not _is_scalar(node):
+        if node.flow_style or not node.value:
+            return None
+        node = node.value[-1][1] if _is_mapping(node) else node.value[-1]
+    return int(node.end_mark.index) if node.style in ("|", ">") else None
 
 
 def _put_first(text: str, root: Any, path: Path, value: Any, newline: str) -> str:
@@ -172,7 +201,7 @@ def _put_first(text: str, root: Any, path: Path, value: Any, newline: str) -> st
         node = found[1]
     if node.flow_style:
         start = int(node.start_mark.index) + 1
-        return text[:start] + json.dumps(value, ensure_ascii=False) + ", " + text[start:]
+        return text[:start] + render_flow(value) + ", " + text[start:]
     dash = int(node.start_mark.index)
     if text[dash] != "-":
         raise Conflict(dotted(path))
@@ -182,9 +211,9 @@ def _put_first(text: str, root: Any, path: Path, value: Any, newline: str) -> st
 
 
 def _insert_flow(text: str, node: Any, step: str | int, value: Any) -> str:
-    piece = json.dumps(value, ensure_ascii=False)
+    piece = render_flow(value)
     if _is_mapping(node):
-        piece = f"{json.dumps(str(step), ensure_ascii=False)}: {piece}"
+        piece = f"{render_flow(str(step))}: {piece}"
     close = node.end_mark.index - 1
     if not node.value:
         return text[: node.start_mark.index + 1] + piece + text[close:]
@@ -200,7 +229,7 @@ def _replace(text: str, parent: Any, key: Any, node: Any, value: Any, newline: s
             # A block collection gives way to one line behind its key.
             return text[: _after_key(text, key, node)] + " " + render_scalar(value) + text[end:]
         gap = "" if end > start or text[start - 1 : start] in (" ", "\t") else " "
-        plain = render_scalar(value) if not parent.flow_style else json.dumps(value, ensure_ascii=False)
+        plain = render_scalar(value) if not parent.flow_style else render_flow(value)
         return text[:start] + gap + plain + text[end:]
     if key is None:
         column = node.start_mark.column
@@ -233,15 +262,29 @@ def _drop(text: str, root: Any, path: Path) -> str:
         return text
     key, value = found
     first = key if key is not None else value
+    firsts = [child[0] if isinstance(child, tuple) else child for child in node.value]
+    position = next(n for n, child in enumerate(firsts) if child.start_mark.index == first.start_mark.index)
+    following = firsts[position + 1].start_mark.index if position + 1 < len(firsts) else None
+    begin, finish = first.start_mark.index, max(_end_of(text, value), key.end_mark.index if key is not None else 0)
     if node.flow_style:
-        raise Conflict(dotted(path))
-    start = text.rfind("\n", 0, first.start_mark.index) + 1
-    end = _line_end(text, max(_end_of(text, value), key.end_mark.index if key is not None else 0))
+        if following is not None:
+            return text[:begin] + text[following:]
+        if position:
+            before = node.value[position - 1]
+            begin = _end_of(text, before[1] if isinstance(before, tuple) else before)
+        return text[:begin] + text[finish:]
+    start = text.rfind("\n", 0, begin) + 1
     if len(node.value) == 1:
-        # An empty block mapping has no text of its own.
-        indent = text[start : first.start_mark.index]
-        return text[:start] + indent + ("{}" if _is_mapping(node) else "[]") + text[end:]
-    if text[start : first.start_mark.index].strip():
-        raise Conflict(dotted(path))  # the first key behind a dash shares its line
+        # An empty block collection has no text of its own.
+        return (
+            text[:start] + text[start:begin] + ("{}" if _is_mapping(node) else "[]") + text[_line_end(text, finish) :]
+        )
+    if _is_mapping(node) and text[start:begin].strip():
+        # The first key behind a dash: the second takes its place on the line.
+        return text[:begin] + text[following:]
+    block_end = _block_scalar_end(value)
+    if block_end is not None:
+        return text[:start] + text[block_end:]
+    end = _line_end(text, finish)
     end = min(len(text), end + (2 if text.startswith("\r\n", end) else 1))
     return text[:start] + text[end:]
