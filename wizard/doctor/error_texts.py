@@ -120,19 +120,21 @@ _IPV4_LOOPBACK = re.compile(r"(?:ECONNREFUSED|connect(?:ion)?|dial tcp|address).
 
 def _conditions(text: str, context: Context | None) -> frozenset[str]:
     loopback = bool(_LOOPBACK.search(text))
-    names_no_host = not re.search(r"https?://|\b\d+\.\d+\.\d+\.\d+\b", text)
-    holds = set()
-    if loopback:
-        holds.add("loopback")
-    if context is not None and context.in_container and (loopback or names_no_host):
-        holds.add("container")
-    if context is not None and context.in_wsl and loopback:
-        holds.add("wsl")
-    # Where 127.0.0.1 was refused as well, the address family is not what is wrong.
-    if _IPV6_LOOPBACK.search(text) and not _IPV4_LOOPBACK.search(text) and "container" not in holds:
-        holds.add("ipv6")
+    holds = {"loopback"} if loopback else set()
     if "host.docker.internal" in text:
         holds.add("docker-name")
+    # Where 127.0.0.1 was refused as well, the address family is not what is wrong.
+    ipv6 = bool(_IPV6_LOOPBACK.search(text)) and not _IPV4_LOOPBACK.search(text)
+    if context is not None:
+        told = context.assumed == "container"
+        names_no_host = not re.search(r"https?://|\b\d+\.\d+\.\d+\.\d+\b", text)
+        # The text may be from elsewhere than the doctor: where it names ::1, that weighs more than a container here.
+        if (told and (loopback or names_no_host)) or (context.in_container and loopback and not ipv6):
+            holds.add("container")
+        if context.in_wsl and loopback and (context.assumed == "wsl" or not ipv6):
+            holds.add("wsl")
+    if ipv6 and not holds & {"container", "wsl"}:
+        holds.add("ipv6")
     return frozenset(holds)
 
 

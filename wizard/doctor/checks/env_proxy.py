@@ -1,0 +1,192 @@
+"""Proxy variables: names that nobody reads, exceptions that match nothing, local servers behind a proxy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from wizard.doctor.causes import found
+from wizard.doctor.checks.way import is_local, is_loopback
+from wizard.doctor.engine import Check, Unseen, Verdict
+from wizard.doctor.observations import Observations
+from wizard.endpoint.proxies import no_proxy_entries, route
+from wizard.i18n import t
+from wizard.problems import Problem
+
+_PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_CLIENT_NAMES = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_MODEL",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+)
+# Names that other programs do read and that differ by a letter from one of ours.
+_REAL_NAMES = frozenset({"OPENAI_MODEL", "FTP_PROXY", "RSYNC_PROXY", "SOCKS_PROXY", "OPENAI_API_KEYS", "GO_PROXY"})
+_SCHEMES = ("http", "https", "socks4", "socks5", "socks5h", "socks4a")
+
+
+def edit_distance(one: str, other: str) -> int:
+    """Insertions, deletions, replacements and swaps of neighbours between two words (optimal string alignment)."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        older, before, row = before, row, [i] + [0] * len(other)
+        for j, b in enumerate(other, 1):
+            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                row[j] = min(row[j], older[j - 2] + 1)
+    return row[-1]
+
+
+def _meant_name(name: str, known: tuple[str, ...]) -> str:
+    upper = name.upper()
+    if upper in _REAL_NAMES or upper in _PROXY_NAMES or upper in _CLIENT_NAMES:
+        return ""
+    return next(
+        (meant for meant in known if abs(len(upper) - len(meant)) <= 1 and edit_distance(upper, meant) == 1), ""
+    )
+
+
+def misspelt_names(seen: Observations) -> Verdict:
+    """Whether a variable's name is one letter away from a name that programs read."""
+    problems = []
+    set_names = {name.upper() for name, value in seen.environment if value}
+    for name, value in seen.environment:
+        if not value:
+            continue
+        meant = _meant_name(name, _PROXY_NAMES)
+        if meant:
+            fix = t("Set `{meant}`, and unset `{name}`.", meant=meant, name=name)
+            commands = (f'export {meant}="${name}"', f"unset {name}")
+            what = t("`{name}` is set; nobody reads it. `{meant}` is probably meant.", name=name, meant=meant)
+            problems.append(found("proxy-env-typo", what, name, fix=fix, commands=commands))
+        elif name.upper() in _PROXY_NAMES and name not in (name.upper(), name.lower()):
+            what = t("`{name}` is set; programs read it in capitals or small letters only.", name=name)
+            problems.append(found("proxy-env-typo", what, name))
+        else:
+            meant = _meant_name(name, _CLIENT_NAMES)
+            if meant and meant not in set_names:
+                what = t("`{name}` is set; no client reads it. `{meant}` is probably meant.", name=name, meant=meant)
+                commands = (f'export {meant}="${name}"', f"unset {name}")
+                problems.append(found("client-env-typo", what, name, severity="warning", commands=commands))
+    return tuple(problems)
+
+
+def _urls(seen: Observations) -> Iterator[tuple[str, str]]:
+    """The base URLs in play, with where they are from."""
+    for target in (seen.target, *seen.targets):
+        if target and target.base_url:
+            yield target.base_url.strip(), target.source
+    if not seen.explicit:
+        for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"):
+            value = seen.variable(name)
+            if value and "://" in value:
+                yield value.strip(), f"${name}"
+
+
+_HOST_ENTRY = re.compile(r"(?:\*\.|\.)?[\w.-]+(?::\d+)?|\[?[0-9a-fA-F:.]+\]?(?:/\d+)?(?::\d+)?")
+
+
+def is_malformed(entry: str) -> bool:
+    """Whether a NO_PROXY entry has a form that matches no host: a scheme, a path, blanks, or a `*` inside."""
+    return entry not in ("*", "<local>") and not _HOST_ENTRY.fullmatch(entry)
+
+
+def no_proxy_form(seen: Observations) -> Verdict:
+    """Whether every entry of NO_PROXY can match a host, where a proxy makes it matter."""
+    environment = dict(seen.environment)
+    entries = no_proxy_entries(environment)
+    if not entries:
+        return Unseen(t("NO_PROXY is not set"))
+    wrong = [entry for entry in entries if is_malformed(entry)]
+    if not wrong:
+        return None
+    proxy = any(environment.get(name) or environment.get(name.lower()) for name in _PROXY_NAMES[:3])
+    caught = [(url, where) for url, where in _urls(seen) if _wanted_past(url, wrong) and route(url, environment).proxy]
+    hosts = list(dict.fromkeys(urlsplit(url).hostname or "" for url, _ in caught))
+    plain = ",".join(dict.fromkeys(["localhost", "127.0.0.1", "::1", *hosts, *(e for e in entries if e not in wrong)]))
+    exports = (f"export NO_PROXY={plain}", f"export no_proxy={plain}")
+    return found(
+        "no-proxy-malformed",
+        t("NO_PROXY has entries that match nothing: {entries}.", entries=", ".join(f"`{entry}`" for entry in wrong)),
+        t("NO_PROXY entries: {entries}", entries=", ".join(entries)),
+        *(t("{url} goes to the proxy", url=url) for url, _ in caught[:2]),
+        severity="error" if caught and not seen.probed else "warning" if proxy else "info",
+        commands=exports,
+    )
+
+
+def _wanted_past(url: str, wrong: list[str]) -> bool:
+    """Whether one of the broken entries was meant for the URL's host."""
+    host = (urlsplit(url).hostname or "").lower()
+    if not host:
+        return False
+    if is_loopback(host):
+        return any(re.search(r"localhost|127\.|::1", entry) for entry in wrong)
+    parts = [part for part in host.split(".") if part]
+    return any(host in entry.lower() or ".".join(parts[-2:]) in entry.lower() for entry in wrong)
+
+
+def local_past_proxy(seen: Observations) -> Verdict:
+    """Whether requests to a local server would go to a proxy. Where the endpoint was asked, its answers say more."""
+    environment = dict(seen.environment)
+    if seen.probed:
+        return Unseen(t("the endpoints were asked"))
+    problems: dict[str, Problem] = {}
+    for url, where in _urls(seen):
+        host = urlsplit(url).hostname or ""
+        way = route(url, environment)
+        if not host or not is_local(host) or way.proxy is None or host in problems:
+            continue
+        if any(is_malformed(entry) and (host in entry or is_loopback(host)) for entry in way.unmatched):
+            continue  # Told by `no_proxy_form`, which knows more.
+        shown = re.sub(r"//[^/@]*@", "//", way.proxy)
+        problems[host] = found(
+            "proxy-env-captures-local",
+            t("Requests to {host} go to the proxy of ${variable}.", host=host, variable=way.variable),
+            t(
+                "{variable}={proxy} applies to {url} ({where})",
+                variable=way.variable,
+                proxy=shown,
+                url=url,
+                where=where,
+            ),
+            commands=(
+                f"export NO_PROXY=localhost,127.0.0.1,::1,{host}",
+                f"export no_proxy=localhost,127.0.0.1,::1,{host}",
+            ),
+        )
+    return tuple(problems.values())
+
+
+def proxy_form(seen: Observations) -> Verdict:
+    """Whether the proxies' own URLs have a scheme that clients understand."""
+    problems = []
+    for name, value in seen.environment:
+        if name.upper() not in _PROXY_NAMES[:3] or not value.strip():
+            continue
+        scheme, separator, _ = value.strip().partition("://")
+        shown = re.sub(r"//[^/@]*@", "//", value.strip())
+        if not separator or scheme.lower() not in _SCHEMES:
+            what = t("`{name}` has no scheme that clients know: `{value}`.", name=name, value=shown)
+        elif value != value.strip() or re.search(r"[\"'\s]", value):
+            what = t("`{name}` has blanks or quotes in it.", name=name)
+        else:
+            continue
+        problems.append(found("proxy-env-malformed", what, f"{name}={shown}", severity="warning"))
+    return tuple(problems)
+
+
+CHECKS = (
+    Check("names", "Variables' names are right", misspelt_names),
+    Check("no-proxy", "NO_PROXY's entries can match", no_proxy_form),
+    Check("local-proxy", "Local servers are asked without a proxy", local_past_proxy),
+    Check("proxy-form", "Proxies' addresses have a known form", proxy_form),
+)
