@@ -18,6 +18,8 @@ Device = Literal["cuda", "rocm", "xpu", "cpu"]
 
 # A range of so many standard errors held nine of ten real starts.
 _RANGE_SIGMAS = 1.65
+# What a recommendation counts on: one start in six has less.
+_CAREFUL_SIGMAS = 1.0
 # Versions differ by more than starts of one version do; so much wider is the range when nobody said which will run.
 _UNKNOWN_VERSION = 2.5
 # What CUDA's context, and an allocator's rounding, take outside of what vLLM requests.
@@ -70,7 +72,8 @@ class Knobs:
 class Outcome:
     """The settings' outcome. blocks, tokens: what the log will say; low and high hold 90% of real starts.
 
-    longest: the longest request that fits, longest_low: even if memory turns out worse. refusal: why it does not start.
+    longest: the longest request that fits, longest_low: with memory a standard error less.
+    refusal: why it does not start.
     """
 
     knobs: Knobs
@@ -150,7 +153,8 @@ def evaluate(facts: ModelFacts, knobs: Knobs) -> Outcome:
     exact = knobs.kv_bytes_pinned is not None or knobs.device == "cpu"
     spread = 0.0 if exact else _RANGE_SIGMAS * budget.sigma_gib * (1.0 if knobs.version_told else _UNKNOWN_VERSION)
     longest = layout.longest(_bytes(knobs, budget), facts.max_position)
-    longest_low = layout.longest(_bytes(knobs, budget, -spread), facts.max_position)
+    careful = 0.0 if exact else _CAREFUL_SIGMAS * budget.sigma_gib
+    longest_low = layout.longest(_bytes(knobs, budget, -careful), facts.max_position)
     if not knobs.max_model_len:
         length = max(1, longest)
     blocks = knobs.blocks_pinned or layout.blocks(_bytes(knobs, budget))

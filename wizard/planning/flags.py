@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from wizard.catalog.flags import check_flags
 from wizard.catalog.models import ModelEntry
 from wizard.i18n import t
 from wizard.planning.facts import ModelFacts
@@ -75,8 +76,20 @@ def command_flags(
         reason = flags[pin.flag].reason if pin.flag in flags else t("You set it.")
         off = f"--{pin.flag[5:]}" if pin.flag.startswith("--no-") else f"--no-{pin.flag[2:]}"
         flags.pop(off, None)
-        flags[pin.flag] = Flag(pin.flag, pin.value, t("You set it.") if reason == t("You set it.") else reason, "you")
-    return tuple(flags.values()), tuple(warnings)
+        flags[pin.flag] = Flag(pin.flag, pin.value, reason, "you")
+    return _true_flags(tuple(flags.values()), str(choice.knobs.version), warnings), tuple(warnings)
+
+
+def _true_flags(flags: tuple[Flag, ...], version: str, warnings: list[str]) -> tuple[Flag, ...]:
+    """Those that this version has, with values that it takes; what the user pinned stays and is judged elsewhere."""
+    kept = []
+    for flag in flags:
+        problems = () if flag.source == "you" else check_flags([(flag.flag, flag.value)], version)
+        if any(problem.severity == "error" for problem in problems):
+            warnings.append(t("Left out: {what}", what=problems[0].what))
+        else:
+            kept.append(flag)
+    return tuple(kept)
 
 
 class _Put(Protocol):

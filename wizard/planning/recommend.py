@@ -152,7 +152,7 @@ def _choose_gpu(
         version_told=bool(intent.vllm_version),
     )
     candidates = [
-        _batched(facts, intent, replace(base, tensor_parallel=tp, pipeline_parallel=pp), first.name)
+        _batched(intent, replace(base, tensor_parallel=tp, pipeline_parallel=pp), first.name, notes)
         for tp, pp in _splits(facts, intent, gpus)
     ]
     best = _best_of(facts, intent, candidates, notes)
@@ -243,14 +243,16 @@ def _splits(facts: ModelFacts, intent: Intent, gpus: tuple[Gpu, ...]) -> list[tu
     return [split for split in sizes if split[1] <= facts.layers]
 
 
-def _batched(facts: ModelFacts, intent: Intent, knobs: Knobs, gpu_name: str) -> Knobs:
+def _batched(intent: Intent, knobs: Knobs, gpu_name: str, notes: dict[str, str]) -> Knobs:
     """With the batch sizes: pinned ones, else what the wish asks for, else vLLM's own."""
     world = knobs.tensor_parallel * knobs.pipeline_parallel
     tokens, seqs = default_batch(knobs.version, knobs.device, knobs.total_gib, gpu_name, world)
     if intent.wish == "latency":
         seqs = min(seqs, 32)
-    elif intent.wish == "throughput":
-        tokens = max(tokens, 8192)
+        notes["max_num_seqs"] = t("Few requests at once, so that each is answered fast.")
+    elif intent.wish == "throughput" and tokens < 8192:
+        tokens = 8192
+        notes["max_num_batched_tokens"] = t("Larger steps do more work in the same time.")
     pinned_tokens = pinned_integer(intent, "--max-num-batched-tokens", most=2**24)
     pinned_seqs = pinned_integer(intent, "--max-num-seqs", most=2**20)
     tokens = pinned_tokens or tokens
@@ -429,7 +431,7 @@ def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
         amx="amx_tile" in features or "amx_bf16" in features,
         version_told=bool(intent.vllm_version),
     )
-    knobs = _batched(facts, intent, knobs, "")
+    knobs = _batched(intent, knobs, "", notes)
     engine = Engine(version, total, 1.0, tensor_parallel=tp, pipeline_parallel=pp, dtype=knobs.dtype)
     weights = max(rank_weights_gib(facts, engine))
     knobs = replace(knobs, kv_space_gib=float(intent.kv_space_gib or _cpu_space(facts, intent, knobs, weights)))

@@ -1,0 +1,330 @@
+"""Where a model's facts come from, and the command as a whole."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wizard.effects.world import World
+from wizard.flows.plan import ModelSource, PlanQuestion, observe_model, plan_command, plan_for
+from wizard.hardware.describe import describe_machine
+from wizard.planning.intent import Intent
+from wizard.problems import ExitCode, ProblemError
+from wizard.ui.screen import Screen
+
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 1000,
+    "intermediate_size": 128,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+    "tie_word_embeddings": True,
+}
+
+
+def weights(*sizes: int) -> bytes:
+    """A safetensors file of byte tensors; its data is left out of the head's promise only where a test cuts it."""
+    table, at = {}, 0
+    for number, size in enumerate(sizes):
+        table[f"model.layers.{number}.w"] = {"dtype": "U8", "shape": [size], "data_offsets": [at, at + size]}
+        at += size
+    head = json.dumps(table).encode()
+    return len(head).to_bytes(8, "little") + head + b"\0" * at
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "with spaces und Ümlaute 模型"
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    return path
+
+
+class TinyHub:
+    """Files under a path, with ranges; a status answers for everything that is not there."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.status = 404
+        self.body = b"{}"
+        self.seen: list[tuple[str, str, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                span = self.headers.get("range", "")
+                outer.seen.append((self.path, span, self.headers.get("authorization", "")))
+                found = outer.files.get(self.path)
+                body, status = (outer.body, outer.status) if found is None else (found, 200)
+                if found is not None and span:
+                    first, last = span.removeprefix("bytes=").split("-")
+                    body, status = found[int(first) : int(last) + 1], 206
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def hub() -> Iterator[TinyHub]:
+    made = TinyHub()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hub_world(world: World, hub: TinyHub) -> World:
+    return replace(world, env={**world.env, "HF_ENDPOINT": hub.url, "NO_PROXY": "*"})
+
+
+def code_of(call: Callable[[], object]) -> str:
+    with pytest.raises(ProblemError) as caught:
+        call()
+    assert caught.value.problem.what
+    return caught.value.problem.code
+
+
+def test_a_folder_is_read_with_the_exact_bytes_of_its_tensors(world: World, folder: Path) -> None:
+    (folder / "a.safetensors").write_bytes(weights(1000, 24))
+    (folder / "b.safetensors").write_bytes(weights(500))
+    (folder / "chat_template.jinja").write_text("x")
+    facts = observe_model(world, str(folder), ModelSource())
+    assert facts.checkpoint_bytes == 1524
+    assert facts.serve_as == str(folder)
+    assert facts.has_chat_template is True
+    assert facts.source == "local"
+
+
+def test_a_folder_may_be_named_from_where_one_is(world: World, folder: Path) -> None:
+    here = replace(world, cwd=folder.parent)
+    assert observe_model(here, folder.name, ModelSource()).serve_as == str(folder)
+    assert observe_model(here, f"./{folder.name}", ModelSource()).serve_as == str(folder)
+
+
+def test_an_index_counts_where_the_weights_are_not_here(world: World, folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 123456}, "weight_map": {}}')
+    facts = observe_model(world, "acme/model", ModelSource(config=folder))
+    assert (facts.checkpoint_bytes, facts.serve_as) == (123456, "acme/model")
+
+
+def test_a_file_that_was_cut_off_is_said(world: World, folder: Path) -> None:
+    (folder / "a.safetensors").write_bytes(weights(1000)[:-300])
+    assert code_of(lambda: observe_model(world, str(folder), ModelSource())) == "checkpoint-broken"
+
+
+def test_a_configuration_file_alone_is_enough(world: World, folder: Path) -> None:
+    facts = observe_model(world, "acme/model", ModelSource(config=folder / "config.json"))
+    assert facts.layers == 2
+    assert facts.checkpoint_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        pytest.param(b"", "model-config-invalid", id="empty"),
+        pytest.param(b"{" + b" " * (100 * 10**6), "model-config-invalid", id="a-hundred-megabytes"),
+        pytest.param(b"\x00\x01", "model-config-invalid", id="binary"),
+        pytest.param(b'{"architectures": ["NoSuchForCausalLM"]}', "unknown-architecture", id="unknown-architecture"),
+    ],
+)
+def test_a_configuration_that_is_none_is_said(world: World, folder: Path, content: bytes, code: str) -> None:
+    (folder / "config.json").write_bytes(content)
+    assert code_of(lambda: observe_model(world, str(folder), ModelSource())) == code
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("/no/such/folder", "model-folder-missing"),
+        ("~/none", "model-folder-missing"),
+        ("a b c", "model-not-found"),
+        ("", "missing-model"),
+        ("x\0y", "missing-model"),
+    ],
+)
+def test_a_name_that_is_nothing_is_said(world: World, model: str, code: str) -> None:
+    assert code_of(lambda: observe_model(world, model, ModelSource())) == code
+
+
+def test_a_folder_with_gguf_says_what_is_missing(world: World, tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ProblemError) as caught:
+        observe_model(world, str(tmp_path), ModelSource())
+    assert "GGUF" in caught.value.problem.saw[0]
+
+
+def test_the_catalogue_answers_before_any_hub_is_asked(hub_world: World, hub: TinyHub) -> None:
+    facts = observe_model(hub_world, "qwen/qwen3-8b", ModelSource())
+    assert (facts.source, facts.serve_as) == ("catalogue", "Qwen/Qwen3-8B")
+    assert hub.seen == []
+
+
+def test_a_quantised_variant_of_the_catalogue_weighs_less(world: World) -> None:
+    plain = plan_for(world, "Qwen/Qwen3-8B", machine=describe_machine("L40S"))
+    awq = plan_for(world, "Qwen/Qwen3-8B-AWQ", machine=describe_machine("L40S"))
+    assert awq.memory.weights_gib < plain.memory.weights_gib / 2
+
+
+def test_what_the_hubs_client_fetched_before_is_found(world: World) -> None:
+    snapshot = world.home / ".cache/huggingface/hub/models--acme--model/snapshots/abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text(json.dumps(CONFIG))
+    facts = observe_model(world, "acme/model", ModelSource())
+    assert (facts.source, facts.serve_as) == ("cache", "acme/model")
+
+
+def test_a_hub_tells_the_exact_bytes_by_ranges(hub_world: World, hub: TinyHub) -> None:
+    base = "/acme/model/resolve/main/"
+    index = {"metadata": {"total_size": 99}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}
+    hub.files = {
+        f"{base}config.json": json.dumps(CONFIG).encode(),
+        f"{base}model.safetensors.index.json": json.dumps(index).encode(),
+        f"{base}a.safetensors": weights(700_000, 50),
+        f"{base}b.safetensors": weights(10),
+    }
+    facts = observe_model(hub_world, "acme/model", ModelSource())
+    assert (facts.source, facts.checkpoint_bytes) == ("hub", 700_060)
+    assert all(span for path, span, _ in hub.seen if path.endswith(".safetensors"))
+
+
+def test_a_hub_that_hides_its_weights_leaves_what_the_index_tells(hub_world: World, hub: TinyHub) -> None:
+    base = "/acme/model/resolve/main/"
+    hub.files = {
+        f"{base}config.json": json.dumps(CONFIG).encode(),
+        f"{base}model.safetensors.index.json": (
+            b'{"metadata": {"total_size": 4242}, "weight_map": {"a": "a.safetensors"}}'
+        ),
+    }
+    assert observe_model(hub_world, "acme/model", ModelSource()).checkpoint_bytes == 4242
+
+
+def test_a_token_is_sent_and_never_shown(hub_world: World, hub: TinyHub) -> None:
+    token = "hf_" + "q" * 20
+    world = replace(hub_world, env={**hub_world.env, "HF_TOKEN": token})
+    hub.status = 403
+    with pytest.raises(ProblemError) as caught:
+        observe_model(world, "acme/model", ModelSource())
+    assert hub.seen[0][2] == f"Bearer {token}"
+    assert token not in json.dumps(caught.value.problem.as_json())
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        pytest.param(401, b"{}", "hub-denied", id="401"),
+        pytest.param(404, b"{}", "model-not-found", id="404"),
+        pytest.param(429, b"{}", "hub-rate-limited", id="429"),
+        pytest.param(200, b"<html>log in</html>", "hub-answer-not-json", id="html"),
+        pytest.param(200, b"", "hub-answer-not-json", id="nothing-in-it"),
+        pytest.param(500, b"", "hub-error", id="500"),
+    ],
+)
+def test_each_answer_of_a_hub_is_one_problem(
+    hub_world: World, hub: TinyHub, status: int, body: bytes, code: str
+) -> None:
+    hub.status, hub.body = status, body
+    assert code_of(lambda: observe_model(hub_world, "acme/model", ModelSource())) == code
+
+
+def test_a_hub_that_is_not_there_is_one_problem(hub_world: World, hub: TinyHub) -> None:
+    hub.close()
+    assert code_of(lambda: observe_model(hub_world, "acme/model", ModelSource())) == "hub-unreachable"
+
+
+def test_offline_no_hub_is_asked_and_near_names_are_offered(hub_world: World, hub: TinyHub) -> None:
+    world = replace(hub_world, env={**hub_world.env, "HF_HUB_OFFLINE": "1"})
+    with pytest.raises(ProblemError) as caught:
+        observe_model(world, "Qwen/Qwen3-8BB", ModelSource())
+    assert hub.seen == []
+    assert "Qwen/Qwen3-8B" in (caught.value.problem.fix.text if caught.value.problem.fix else "")
+
+
+def test_the_hub_is_asked_first_where_the_user_wants_it(hub_world: World, hub: TinyHub) -> None:
+    hub.files = {"/Qwen/Qwen3-8B/resolve/v1/config.json": json.dumps(CONFIG).encode()}
+    facts = observe_model(hub_world, "Qwen/Qwen3-8B", ModelSource(ask_hub=True, revision="v1"))
+    assert (facts.layers, facts.source) == (2, "hub")
+
+
+def test_clients_bring_their_smallest_context(world: World, folder: Path) -> None:
+    plan = plan_for(world, str(folder), machine=describe_machine("L4"), intent=Intent(clients=("codex",)))
+    assert any("codex" in warning for warning in plan.warnings)
+
+
+def asked(folder: Path, **changes: Any) -> PlanQuestion:
+    return replace(PlanQuestion(str(folder), gpu="L4"), **changes)
+
+
+def test_the_command_shows_bar_flags_and_command(
+    world: World, folder: Path, screen: Screen, shown: Callable[[], str]
+) -> None:
+    assert plan_command(world, screen, asked(folder)) is True
+    text = shown()
+    assert "NVIDIA L4" in text
+    assert "weights" in text
+    assert "A short name without a slash works in every client." in text
+    assert "vllm serve" in text
+
+
+def test_json_is_one_document_alone_on_stdout(world: World, folder: Path) -> None:
+    out, err = StringIO(), StringIO()
+    plan_command(world, Screen(as_json=True, out=out, err=err, env={}), asked(folder, form="json"))
+    assert json.loads(out.getvalue())["schema_version"] == 1
+    assert err.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("form", "word"), [("command", "vllm serve"), ("yaml", "max-model-len:"), ("env", "VLLM_MODEL=")]
+)
+def test_other_forms_print_only_that(
+    world: World, folder: Path, screen: Screen, shown: Callable[[], str], form: str, word: str
+) -> None:
+    plan_command(world, screen, asked(folder, form=form))
+    assert word in shown()
+    assert "Other ways" not in shown()
+
+
+def test_the_bar_is_drawn_into_a_file(world: World, folder: Path, screen: Screen, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "bar.svg"
+    plan_command(world, screen, asked(folder, svg=target))
+    assert target.read_text().startswith("<svg")
+
+
+def test_a_flag_that_does_not_exist_is_refused_with_near_names(world: World, folder: Path, screen: Screen) -> None:
+    with pytest.raises(ProblemError) as caught:
+        plan_command(world, screen, asked(folder, pins=("max-modle-len=4096",), vllm_version="0.32.0"))
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert "--max-model-len" in (caught.value.problem.fix.text if caught.value.problem.fix else "")
+
+
+def test_a_model_that_does_not_fit_ends_with_false(world: World, folder: Path, screen: Screen) -> None:
+    assert plan_command(world, screen, asked(folder, pins=("max-model-len=16384",))) is False
+
+
+def test_a_plan_writes_nothing(world: World, folder: Path, screen: Screen) -> None:
+    before = sorted(path for path in world.home.parent.rglob("*"))
+    plan_command(world, screen, asked(folder))
+    assert sorted(path for path in world.home.parent.rglob("*")) == before

@@ -1,0 +1,314 @@
+"""Whole plans: what is chosen, why, and what it says when it cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wizard.hardware.machine import Machine
+from wizard.planning.catalogue import catalogue_facts
+from wizard.planning.facts import ModelFacts
+from wizard.planning.intent import Intent, Pin
+from wizard.planning.pins import parse_pin
+from wizard.planning.plan import plan_serve
+from wizard.problems import ExitCode, ProblemError
+
+Facts = Callable[..., ModelFacts]
+Gpu = Callable[..., Machine]
+
+
+def pins(*texts: str) -> tuple[Pin, ...]:
+    return tuple(parse_pin(text) for text in texts)
+
+
+def test_the_document_has_the_contracts_fields(facts: Facts, gpu_machine: Gpu) -> None:
+    document = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent()).as_json()
+    assert {
+        "model",
+        "vllm_version",
+        "fits",
+        "command",
+        "env",
+        "flags",
+        "memory",
+        "alternatives",
+        "warnings",
+        "problems",
+    } <= set(document)
+    assert set(document["flags"][0]) >= {"flag", "value", "reason", "source"}
+    memory = document["memory"]
+    assert memory["per_gpu"] is True
+    assert {
+        "total_gib", "budget_gib", "weights_gib", "activation_gib", "cuda_graph_gib", "other_gib", "kv_gib",
+        "kv_tokens", "kv_tokens_low", "kv_tokens_high", "max_concurrency", "max_model_len_fitting",
+    } <= set(memory)  # fmt: skip
+    assert memory["kv_tokens_low"] < memory["kv_tokens"] < memory["kv_tokens_high"]
+    assert {"change", "command", "kv_tokens"} <= set(document["alternatives"][0])
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_parts_of_the_budget_add_up(facts: Facts, gpu_machine: Gpu) -> None:
+    memory = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent()).memory
+    spent = memory.weights_gib + memory.activation_gib + memory.cuda_graph_gib + memory.other_gib + memory.kv_gib
+    assert spent == pytest.approx(memory.budget_gib, abs=1e-6)
+
+
+def test_a_short_name_without_a_slash_is_served(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("H100"), facts(model="acme/Big-Model", gib=14.96), Intent())
+    assert plan.served_name == "Big-Model"
+    assert plan.command[:5] == ("vllm", "serve", "acme/Big-Model", "--served-model-name", "Big-Model")
+
+
+def test_every_flag_says_why(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("RTX 4090", 2), facts("llama-8b", gib=30.0), Intent(wish="context"))
+    assert all(flag.reason and flag.source for flag in plan.flags)
+
+
+def test_what_vllm_does_anyway_is_not_said(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent())
+    names = {flag.flag for flag in plan.flags}
+    assert not names & {
+        "--enable-prefix-caching", "--enable-chunked-prefill", "--gpu-memory-utilization", "--dtype", "--quantization",
+        "--tensor-parallel-size", "--max-num-seqs", "--kv-cache-dtype",
+    }  # fmt: skip
+
+
+def test_the_catalogues_parsers_are_taken(gpu_machine: Gpu) -> None:
+    made = catalogue_facts("Qwen/Qwen3-8B")
+    assert made is not None
+    plan = plan_serve(gpu_machine("L40S"), made, Intent())
+    words = " ".join(plan.arguments)
+    assert "--enable-auto-tool-choice --tool-call-parser hermes" in words
+    assert "--reasoning-parser qwen3" in words
+
+
+def test_a_copy_of_a_known_model_gets_its_parsers(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("L40S"), facts(model="RedHatAI/Qwen3-8B-FP8-dynamic", gib=9.0), Intent())
+    assert "--tool-call-parser" in plan.arguments
+
+
+def test_a_model_that_nobody_knows_is_warned_about(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("L40S"), facts(gib=14.96), Intent())
+    assert "--tool-call-parser" not in plan.arguments
+    assert any("tool-call parser" in warning for warning in plan.warnings)
+
+
+def test_as_many_gpus_as_needed_are_used_and_no_more(facts: Facts, gpu_machine: Gpu) -> None:
+    def size(layers: int, gpus: int) -> str | None:
+        made = facts(num_hidden_layers=layers, max_position_embeddings=16384)
+        plan = plan_serve(gpu_machine("RTX 4090", gpus), made, Intent())
+        flag = plan.flag("--tensor-parallel-size")
+        return flag.value if flag else None
+
+    assert size(32, 4) is None
+    assert size(68, 4) == "2"
+    assert size(140, 4) == "4"
+
+
+def test_heads_that_do_not_divide_rule_a_size_out(facts: Facts, gpu_machine: Gpu) -> None:
+    made = facts(gib=60.0, num_attention_heads=6, num_key_value_heads=2, head_dim=128)
+    plan = plan_serve(gpu_machine("RTX 4090", 4), made, Intent())
+    assert plan.flag("--tensor-parallel-size") is not None
+    assert plan.flag("--tensor-parallel-size").value == "2"  # type: ignore[union-attr]
+    assert plan.flag("--pipeline-parallel-size").value == "2"  # type: ignore[union-attr]
+
+
+def test_a_pinned_size_that_does_not_divide_the_heads_is_a_problem(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("L40S", 3), facts(gib=15.0), Intent(pins=pins("tensor-parallel-size=3")))
+    assert not plan.fits
+    assert plan.problems[0].code == "tp-heads-not-divisible"
+
+
+def test_more_ranks_than_gpus_is_a_wrong_use(facts: Facts, gpu_machine: Gpu) -> None:
+    with pytest.raises(ProblemError) as caught:
+        plan_serve(gpu_machine("L40S"), facts(gib=15.0), Intent(pins=pins("tensor-parallel-size=4")))
+    assert caught.value.exit_code == ExitCode.USAGE
+
+
+def test_a_pin_is_obeyed_and_marked_as_yours(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(
+        gpu_machine("H100"), facts(gib=14.96), Intent(pins=pins("max-model-len=4096", "enable-expert-parallel"))
+    )
+    assert plan.max_model_len == 4096
+    assert plan.flag("--max-model-len").source == "you"  # type: ignore[union-attr]
+    assert plan.flag("--enable-expert-parallel").value is None  # type: ignore[union-attr]
+
+
+def test_a_pinned_context_that_does_not_fit_is_said_with_the_one_that_does(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(pins=pins("max-model-len=131072")))
+    assert not plan.fits
+    assert plan.problems[0].code == "kv-cache-too-small"
+    longest = plan.memory.max_model_len_fitting
+    assert str(longest) in plan.problems[0].what
+    again = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(pins=pins(f"max-model-len={longest}")))
+    assert again.fits
+
+
+def test_a_context_above_the_models_is_refused(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(
+        gpu_machine("H200"), facts(gib=14.96, max_position_embeddings=8192), Intent(pins=pins("max-model-len=16384"))
+    )
+    assert plan.problems[0].code == "max-model-len-above-model"
+
+
+def test_vllm_is_left_to_find_the_longest_context_where_it_can(facts: Facts, gpu_machine: Gpu) -> None:
+    new = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(vllm_version="0.32.0"))
+    assert new.flag("--max-model-len").value == "auto"  # type: ignore[union-attr]
+    assert new.max_model_len == new.memory.max_model_len_fitting
+    old = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(vllm_version="0.13.0"))
+    length = int(old.flag("--max-model-len").value or 0)  # type: ignore[union-attr]
+    assert 0 < length <= old.memory.max_model_len_fitting
+    assert length % 1024 == 0
+
+
+def test_weights_that_do_not_fit_are_said_and_more_gpus_offered(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("RTX 4090"), facts(gib=60.0), Intent())
+    assert not plan.fits
+    assert plan.problems[0].code == "cuda-oom"
+    assert plan.memory.kv_tokens == 0
+
+
+def test_what_others_hold_is_left_alone(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("H100", free_gib=60.0), facts(gib=14.96), Intent())
+    share = float(plan.flag("--gpu-memory-utilization").value or 0)  # type: ignore[union-attr]
+    assert share * 79.19 < 60.0
+    assert plan.fits
+    assert plan.memory.used_by_others_gib == pytest.approx(19.19, abs=0.01)
+
+
+def test_a_pinned_share_above_what_is_free_is_refused_as_vllm_would(facts: Facts, gpu_machine: Gpu) -> None:
+    machine = gpu_machine("H100", free_gib=60.0)
+    plan = plan_serve(machine, facts(gib=14.96), Intent(pins=pins("gpu-memory-utilization=0.9")))
+    assert not plan.fits
+    assert plan.problems[0].code == "gpu-memory-in-use"
+
+
+def test_old_gpus_get_half_precision(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("T4"), facts("smollm", gib=0.26), Intent())
+    assert plan.flag("--dtype").value == "half"  # type: ignore[union-attr]
+
+
+def test_graphs_after_the_cache_can_still_run_out(facts: Facts, gpu_machine: Gpu) -> None:
+    made = facts(
+        architectures=["GptOssForCausalLM"],
+        gib=13.6,
+        num_hidden_layers=24,
+        hidden_size=2880,
+        num_attention_heads=64,
+        head_dim=64,
+        vocab_size=201088,
+        num_experts=32,
+        num_experts_per_tok=4,
+        moe_intermediate_size=2880,
+        quantization_config={"quant_method": "mxfp4"},
+    )
+    fits = [
+        plan_serve(
+            gpu_machine("H100"),
+            made,
+            Intent(vllm_version="0.19.0", pins=pins(f"gpu-memory-utilization={share}", "max-model-len=8192")),
+        ).fits
+        for share in (0.90, 0.95)
+    ]
+    assert fits == [True, False]
+
+
+def test_code_of_the_author_runs_only_on_your_word(facts: Facts, gpu_machine: Gpu) -> None:
+    made = facts(gib=14.96, auto_map={"AutoModel": "m.M"})
+    without = plan_serve(gpu_machine("H100"), made, Intent())
+    assert "--trust-remote-code" not in without.arguments
+    assert any("--trust-remote-code" in warning for warning in without.warnings)
+    assert "--trust-remote-code" in plan_serve(gpu_machine("H100"), made, Intent(trust_remote_code=True)).arguments
+
+
+def test_an_older_vllm_than_the_model_needs_is_a_problem(gpu_machine: Gpu) -> None:
+    made = catalogue_facts("Qwen/Qwen3-8B")
+    assert made is not None
+    plan = plan_serve(gpu_machine("L40S"), made, Intent(vllm_version="0.7.3"))
+    assert plan.problems[0].code == "vllm-too-old"
+
+
+def test_alternatives_that_fit_come_first_and_hold_more_context(facts: Facts, gpu_machine: Gpu) -> None:
+    made = catalogue_facts("Qwen/Qwen3-8B")
+    assert made is not None
+    plan = plan_serve(gpu_machine("RTX 4090", 2), made, Intent())
+    fitting = [other.fits for other in plan.alternatives]
+    assert fitting == sorted(fitting, reverse=True)
+    sizes = [other.kv_tokens for other in plan.alternatives if other.fits]
+    assert sizes == sorted(sizes, reverse=True)
+    changes = " ".join(other.change for other in plan.alternatives)
+    assert "FP8" in changes
+    assert "AWQ" in changes
+
+
+def test_an_fp8_cache_is_not_offered_to_gpus_without_fp8(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("A100 80GB"), facts(gib=14.96), Intent())
+    assert not any("FP8" in other.change for other in plan.alternatives)
+
+
+def test_clients_that_need_more_room_are_named(facts: Facts, gpu_machine: Gpu) -> None:
+    intent = Intent(clients=("codex",), least_tokens=32_768)
+    made = facts(gib=14.96, max_position_embeddings=8192)
+    plan = plan_serve(gpu_machine("H100"), made, intent)
+    assert any("codex" in warning and "32768" in warning for warning in plan.warnings)
+
+
+@pytest.mark.parametrize(("wish", "flag"), [("latency", "--max-num-seqs"), ("throughput", "--max-num-batched-tokens")])
+def test_wishes_change_what_is_chosen(facts: Facts, gpu_machine: Gpu, wish: Any, flag: str) -> None:
+    assert plan_serve(gpu_machine("L40S"), facts(gib=14.96), Intent()).flag(flag) is None
+    assert plan_serve(gpu_machine("L40S"), facts(gib=14.96), Intent(wish=wish)).flag(flag) is not None
+
+
+def test_a_wish_for_context_takes_all_that_the_model_can(facts: Facts, gpu_machine: Gpu) -> None:
+    made = facts(gib=14.96, max_position_embeddings=262_144)
+    assert plan_serve(gpu_machine("H200"), made, Intent()).max_model_len == 131_072
+    assert plan_serve(gpu_machine("H200"), made, Intent(wish="context")).max_model_len == 262_144
+
+
+def test_without_a_gpu_the_cache_is_named_in_whole_gib_and_exact(facts: Facts, cpu_machine: Machine) -> None:
+    plan = plan_serve(cpu_machine, facts("smollm", gib=0.26), Intent(vllm_version="0.32.0"))
+    assert plan.device == "cpu"
+    assert plan.env == {"VLLM_CPU_KVCACHE_SPACE": "1"}
+    assert plan.memory.kv_tokens == plan.memory.kv_tokens_low == plan.memory.kv_tokens_high == 46_592
+    assert plan.max_model_len == 2048
+    assert "--gpu-memory-utilization" not in plan.arguments
+    assert plan.fits
+
+
+def test_a_model_larger_than_the_memory_is_said(facts: Facts, cpu_machine: Machine) -> None:
+    plan = plan_serve(cpu_machine, facts(num_hidden_layers=68), Intent())
+    assert not plan.fits
+    assert plan.problems[0].code == "not-enough-ram"
+
+
+def test_a_hybrid_model_gets_no_more_sequences_than_blocks(facts: Facts, gpu_machine: Gpu) -> None:
+    machine = gpu_machine("H100", free_gib=79.19)
+    made = facts("qwen3.5-4b", gib=55.0)
+    plan = plan_serve(machine, made, Intent(vllm_version="0.32.0"))
+    seqs = plan.flag("--max-num-seqs")
+    assert seqs is not None
+    assert plan.fits
+    assert int(seqs.value or 0) < 1024
+
+
+@pytest.mark.parametrize("share", ["0.05", "1.0"])
+@pytest.mark.parametrize("name", ["llama-8b", "gemma3-27b", "qwen3.5-4b", "deepseek-lite", "smollm"])
+def test_no_combination_breaks_the_arithmetic(facts: Facts, gpu_machine: Gpu, name: str, share: str) -> None:
+    for gpu, count in (("T4", 1), ("RTX 5090", 2), ("B200", 8), ("MI300X", 4)):
+        plan = plan_serve(gpu_machine(gpu, count), facts(name), Intent(pins=pins(f"gpu-memory-utilization={share}")))
+        memory = plan.memory
+        assert 0 <= memory.kv_tokens_low <= memory.kv_tokens <= memory.kv_tokens_high
+        assert plan.fits is not bool(plan.problems)
+
+
+def test_flags_that_a_version_does_not_have_are_left_out_and_said(gpu_machine: Gpu) -> None:
+    made = catalogue_facts("Qwen/Qwen3-8B")
+    assert made is not None
+    new = plan_serve(gpu_machine("L40S"), made, Intent(vllm_version="0.32.0"))
+    old = plan_serve(gpu_machine("L40S"), made, Intent(vllm_version="0.8.5"))
+    assert "qwen3" in new.arguments
+    assert old.flag("--reasoning-parser") is None
+    assert any("Left out" in warning for warning in old.warnings)
