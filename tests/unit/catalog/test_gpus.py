@@ -59,6 +59,8 @@ def test_a_name_means_one_gpu(name: str, gpu_id: str) -> None:
         pytest.param("RTX 4000", "Quadro RTX 4000", id="two-generations"),
         pytest.param("RTX 4060 Ti", "NVIDIA GeForce RTX 4060 Ti 16GB", id="two-sizes-of-one-driver-name"),
         pytest.param("RTX 4091", "NVIDIA GeForce RTX 4090 24GB", id="misspelt"),
+        pytest.param("RTX A4000 Ada", "NVIDIA RTX A4000", id="a-word-too-many"),
+        pytest.param("RTX 4090 Super", "NVIDIA GeForce RTX 4090 24GB", id="a-card-that-does-not-exist"),
         pytest.param("RTX 4090 16GB", "NVIDIA GeForce RTX 4090 24GB", id="a-size-it-does-not-have"),
     ],
 )

@@ -43,6 +43,12 @@ def test_the_most_exact_variant_that_leaves_room_is_taken() -> None:
     assert rank("Qwen/Qwen3-32B", "RTX 5090", CODEX).variant.precision == "int4"
 
 
+def test_a_variant_that_fits_with_too_little_room_gives_way_to_a_smaller_one() -> None:
+    roomy = Need("x", "X", True, 40_000)
+    assert rank("Qwen/Qwen3-8B", "RTX 4090", CODEX).variant.precision == "bf16"
+    assert rank("Qwen/Qwen3-8B", "RTX 4090", roomy).variant.precision == "fp8"
+
+
 def test_a_model_that_is_far_too_large_does_not_fit_and_says_how_much_is_missing() -> None:
     row = rank("deepseek-ai/DeepSeek-R1", "RTX 4090", CODEX)
     assert row.fits == "no"
@@ -65,8 +71,9 @@ def test_a_model_of_unknown_shape_is_unknown_and_not_called_fitting() -> None:
 
 
 def test_a_model_without_tool_calls_lacks_them_for_an_agent_but_not_for_aider() -> None:
-    assert not rank("microsoft/phi-4", "H100", CODEX).suits
-    assert rank("microsoft/phi-4", "H100", AIDER).suits
+    assert rank("google/gemma-3-27b-it", "H200", CODEX).lacking == ("No tool-call parser is known for it.",)
+    assert rank("google/gemma-3-27b-it", "H200").lacking == ("No tool-call parser is known for it.",)
+    assert rank("google/gemma-3-27b-it", "H200", AIDER).suits
 
 
 def test_a_model_with_too_little_context_says_so() -> None:
