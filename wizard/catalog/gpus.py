@@ -119,15 +119,22 @@ def nearest(name: str, count: int = 4) -> tuple[str, ...]:
     if not wanted:
         return ()
 
+    spelt = [word for word in wanted if _weight(word) > 1] or list(wanted)
+
     def likeness(entry: GpuEntry) -> float:
         words = _words(entry.name)[0] | _words(" ".join(entry.name_contains))[0]
-        shared = len(wanted & words) / len(wanted)
-        spelling = max(difflib.SequenceMatcher(None, word, other).ratio() for word in wanted for other in words or {""})
+        # The number says more than "Ti", "Super" or "Laptop".
+        shared = sum(_weight(word) for word in wanted & words) / sum(map(_weight, wanted))
+        spelling = max(difflib.SequenceMatcher(None, word, other).ratio() for word in spelt for other in words or {""})
         return shared + spelling
 
     ranked = sorted(((likeness(e), e) for e in all_gpus()), key=lambda pair: -pair[0])
     near = [entry for score, entry in ranked if score >= 0.75][: count * 2]
     return tuple(dict.fromkeys(_label(entry) for entry in near))[:count]
+
+
+def _weight(word: str) -> int:
+    return 3 if any(character.isdigit() for character in word) else 1
 
 
 def lacks(vendor: Vendor, compute_capability: str | None, architecture: str | None = None) -> tuple[Feature, ...]:

@@ -38,9 +38,9 @@ def test_a_model_that_fits_tells_its_context_speed_and_gpus() -> None:
 
 
 def test_the_most_exact_variant_that_leaves_room_is_taken() -> None:
-    assert rank("Qwen/Qwen3-32B", "H200", CODEX).variant.precision == "bf16"
-    assert rank("Qwen/Qwen3-32B", "L40S", CODEX).variant.precision == "fp8"
-    assert rank("Qwen/Qwen3-32B", "RTX 5090", CODEX).variant.precision == "int4"
+    assert rank("Qwen/Qwen3-32B", "H200", AIDER).variant.precision == "bf16"
+    assert rank("Qwen/Qwen3-32B", "L40S", AIDER).variant.precision == "fp8"
+    assert rank("Qwen/Qwen3-32B", "RTX 5090", AIDER).variant.precision == "int4"
 
 
 def test_a_variant_that_fits_with_too_little_room_gives_way_to_a_smaller_one() -> None:
