@@ -48,9 +48,9 @@ def argument_pairs(words: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
 
 
 def command_flags(
-    facts: ModelFacts, intent: Intent, entry: ModelEntry | None, choice: Choice
+    facts: ModelFacts, intent: Intent, entry: ModelEntry | None, choice: Choice, *, checked: bool = True
 ) -> tuple[tuple[Flag, ...], tuple[str, ...]]:
-    """(flags in the order of a command, warnings)."""
+    """(flags in the order of a command, warnings). checked: against what the version has."""
     flags: dict[str, Flag] = {}
     warnings: list[str] = []
 
@@ -77,7 +77,10 @@ def command_flags(
         off = f"--{pin.flag[5:]}" if pin.flag.startswith("--no-") else f"--no-{pin.flag[2:]}"
         flags.pop(off, None)
         flags[pin.flag] = Flag(pin.flag, pin.value, reason, "you")
-    return _true_flags(tuple(flags.values()), str(choice.knobs.version), warnings), tuple(warnings)
+    chosen = tuple(flags.values())
+    if checked:
+        chosen = _true_flags(chosen, str(choice.knobs.version), warnings)
+    return chosen, tuple(warnings)
 
 
 def _true_flags(flags: tuple[Flag, ...], version: str, warnings: list[str]) -> tuple[Flag, ...]:

@@ -31,10 +31,10 @@ def plan_serve(machine: Machine, facts: ModelFacts, intent: Intent) -> ServePlan
 
 
 def _plan_once(
-    machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None
+    machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None, *, checked: bool = True
 ) -> tuple[ServePlan, Choice]:
-    choice = choose(machine, facts, intent, entry)
-    flags, flag_warnings = command_flags(facts, intent, entry, choice)
+    choice = choose(machine, facts, intent)
+    flags, flag_warnings = command_flags(facts, intent, entry, choice, checked=checked)
     problems: list[Problem] = []
     if too_old := intent_problem(choice, entry):
         problems.append(too_old)
@@ -94,7 +94,7 @@ def _alternatives(
 
     def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> None:
         try:
-            plan, _ = _plan_once(own_machine, other, wishes, entry)
+            plan, _ = _plan_once(own_machine, other, wishes, entry, checked=False)
         except ProblemError:
             return
         found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))

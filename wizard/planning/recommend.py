@@ -73,10 +73,10 @@ def _device(gpus: tuple[Gpu, ...]) -> Device:
     return {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}.get(gpus[0].vendor, "cuda")  # type: ignore[return-value]
 
 
-def choose(machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None) -> Choice:
+def choose(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
     """The settings for one server. Raises a usage error for pinned values that vLLM would refuse."""
     gpus = serving_gpus(machine)
-    return _choose_gpu(machine, gpus, facts, intent, entry) if gpus else _choose_cpu(machine, facts, intent)
+    return _choose_gpu(machine, gpus, facts, intent) if gpus else _choose_cpu(machine, facts, intent)
 
 
 def _version(intent: Intent) -> Version:
@@ -112,9 +112,7 @@ def _with_length(facts: ModelFacts, intent: Intent, knobs: Knobs) -> tuple[Outco
     return evaluate(facts, replace(knobs, max_model_len=length)), False
 
 
-def _choose_gpu(
-    machine: Machine, gpus: tuple[Gpu, ...], facts: ModelFacts, intent: Intent, entry: ModelEntry | None
-) -> Choice:
+def _choose_gpu(machine: Machine, gpus: tuple[Gpu, ...], facts: ModelFacts, intent: Intent) -> Choice:
     version = _version(intent)
     notes: dict[str, str] = {}
     warnings: list[str] = []
