@@ -242,7 +242,7 @@ def _try(
     used, parallel = 1, 1
     nvlink = True
     if facts is not None:
-        outcome = choose(machine, facts, replace(intent, context_tokens=None), entry).outcome
+        outcome = choose(machine, facts, replace(intent, context_tokens=None)).outcome
         knobs = outcome.knobs
         used, parallel = knobs.tensor_parallel * knobs.pipeline_parallel, knobs.tensor_parallel
         nvlink = bool(knobs.nvlink)
