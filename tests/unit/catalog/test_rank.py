@@ -6,10 +6,11 @@ from time import process_time
 import pytest
 
 from wizard.catalog.models import ModelEntry, all_models, find_model
-from wizard.catalog.rank import Need, Ranked, estimate_tokens_per_s, rank_models, usable_variants
+from wizard.catalog.rank import Need, Ranked, estimate_tokens_per_s, facts_of, rank_models, usable_variants
 from wizard.hardware.describe import describe_machine
 from wizard.hardware.machine import Cpu, Machine
 from wizard.planning.intent import Intent
+from wizard.planning.plan import plan_serve
 
 CODEX = Need("codex", "Codex CLI", True, 32_768)
 AIDER = Need("aider", "aider", False, 4_096)
@@ -190,3 +191,15 @@ def test_a_row_as_json_marks_what_is_estimated() -> None:
     assert document["tool_parser"] == "hermes"
     other = replace(rank("Qwen/Qwen3-8B", "RTX 4090"), fits="unknown").as_json()
     assert other["fits"] is None
+
+
+def test_what_is_said_to_suit_is_what_the_plan_says_fits() -> None:
+    machine = describe_machine("RTX 4090")
+    suiting = [row for row in rank_models(machine, [CODEX]) if row.suits][:5]
+    assert suiting
+    for row in suiting:
+        facts = facts_of(row.entry, row.variant)
+        assert facts is not None
+        plan = plan_serve(machine, facts, Intent(context_tokens=32_768))
+        assert plan.fits, row.variant.model
+        assert plan.max_model_len >= 32_768
