@@ -9,6 +9,7 @@ import click
 from wizard.cli.app import App, command_options
 from wizard.problems import usage_error
 from wizard.secret import Secret
+from wizard.serving.record import DEFAULT_NAME
 
 
 @click.command(
@@ -16,7 +17,7 @@ from wizard.secret import Secret
 )
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED, metavar="[MODEL] [-- VLLM-FLAGS]")
 @click.option("--model", metavar="MODEL", help="The same as MODEL.")
-@click.option("--name", default="default", show_default=True, help="The server's name, for stop, status and logs.")
+@click.option("--name", default=DEFAULT_NAME, show_default=True, help="The server's name, for stop, status and logs.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port.  [default: 8000, or the next free one]")
 @click.option("--detach", "-d", is_flag=True, help="Return when it is ready, and leave it running.")

@@ -16,6 +16,21 @@ from pathlib import Path
 import pytest
 
 STANDIN = Path(__file__).with_name("standin_vllm.py")
+# SmolLM2-135M-Instruct's, as far as a plan reads it.
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "dtype": "bfloat16",
+    "head_dim": 64,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "model_type": "llama",
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "num_key_value_heads": 3,
+    "tie_word_embeddings": True,
+    "vocab_size": 49152,
+}
 
 
 @dataclass
@@ -131,8 +146,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
     python.chmod(0o755)
     model = made.home / "data" / "models" / "SmolLM2-135M-Instruct"
     model.mkdir(parents=True)
-    for name in ("config.json", "tokenizer.json", "model.safetensors"):
-        (model / name).write_text("{}")
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    (model / "tokenizer.json").write_text("{}")
+    head = json.dumps({"t": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (model / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
     (model / "config.json").write_text(json.dumps(CONFIG))
     made.env = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ} | {
         "HOME": str(root),
