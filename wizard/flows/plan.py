@@ -22,6 +22,7 @@ from wizard.planning.facts import (
 )
 from wizard.planning.hub import HubSource, hub_source, is_hub_id, judge_reply, offline
 from wizard.planning.intent import Intent, Pin, Wish
+from wizard.planning.measured import MeasuredStart, parse_starts, render_starts, with_start
 from wizard.planning.model import ServePlan
 from wizard.planning.pins import parse_pin
 from wizard.planning.plan import plan_serve
@@ -66,10 +67,30 @@ def plan_for(
         from wizard.flows.hardware import observe_machine
 
         machine = observe_machine(world)
+    starts = () if machine.described else parse_starts(world.files.read_bytes(_starts_file(world)))
     intent = intent or Intent()
     if intent.clients and not intent.least_tokens:
         intent = replace(intent, least_tokens=_least_tokens(world, intent.clients))
-    return plan_serve(machine, facts, intent)
+    return plan_serve(machine, facts, intent, starts)
+
+
+def _starts_file(world: World) -> Path:
+    return world.paths.state / "measured-starts.json"
+
+
+def remember_start(world: World, plan: ServePlan, *, kv_gib: float | None, weights_gib: float | None) -> None:
+    """Keep what a start of this plan measured (GiB of one GPU), so that the next plan of the same need not estimate.
+
+    kv_gib: "Available KV cache memory" of its log; without it, and on a CPU, there is nothing to keep.
+    """
+    if kv_gib is None or not 0 < kv_gib < plan.memory.budget_gib or plan.device == "cpu":
+        return
+    path = _starts_file(world)
+    start = MeasuredStart(plan.start_key, plan.memory.budget_gib - kv_gib, weights_gib)
+    before = parse_starts(world.files.read_bytes(path))
+    after = with_start(before, start)
+    if after != before:
+        world.files.write_bytes(path, render_starts(after))
 
 
 def _least_tokens(world: World, names: tuple[str, ...]) -> int:
@@ -328,11 +349,12 @@ def _show_bar(screen: Screen, plan: ServePlan) -> None:
     )
     where = t("memory") if plan.memory.device == "cpu" else t("each GPU")
     screen.line(f"  [{bar}] {t('{total:.1f} GiB, {where}', total=plan.memory.total_gib, where=where)}")
+    told = t("GiB, measured") if plan.memory.measured else t("GiB, estimated")
     legend = [
         f"{screen.paint(part.fill if screen.symbols else part.plain, part.ansi)} {part.label} {part.gib:.2f}"
         for part, _ in cells
     ]
-    screen.line("  " + "   ".join(legend) + f"   ({t('GiB, estimated')})")
+    screen.line("  " + "   ".join(legend) + f"   ({told})")
 
 
 @dataclass(frozen=True, slots=True)

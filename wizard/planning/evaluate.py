@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from wizard.hardware.machine import GIB
 from wizard.i18n import t
 from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import CacheSetup, KvLayout, kv_layout
+from wizard.planning.measured import MeasuredStart, start_key
 from wizard.planning.memory import Budget, Engine, Rank, memory_budget, rank_weights_gib
 from wizard.planning.versions import Version, rule
 from wizard.problems import Fix, Problem
@@ -22,6 +23,8 @@ _RANGE_SIGMAS = 1.65
 _CAREFUL_SIGMAS = 1.0
 # Versions differ by more than starts of one version do; so much wider is the range when nobody said which will run.
 _UNKNOWN_VERSION = 2.5
+# From one start to the next of the same settings.
+_MEASURED_SIGMA_GIB = 0.05
 # What CUDA's context, and an allocator's rounding, take outside of what vLLM requests.
 CONTEXT_GIB = 0.45
 # What a CPU server holds beside weights and cache: three processes, libraries, activations; measured with 0.32.
@@ -66,6 +69,21 @@ class Knobs:
     version_told: bool = True
     amx: bool = False
     speculative_tokens: int = 0
+    gpu_name: str = ""
+    cpu_offload_gib: float = 0.0
+    starts: tuple[MeasuredStart, ...] = ()
+
+    def key(self, model: str) -> str:
+        """What a measured start of these settings is kept under."""
+        return start_key(
+            model,
+            str(self.version),
+            self.gpu_name,
+            (self.tensor_parallel, self.pipeline_parallel),
+            (self.max_num_batched_tokens, self.max_num_seqs),
+            self.dtype,
+            self.enforce_eager,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +169,11 @@ def evaluate(facts: ModelFacts, knobs: Knobs) -> Outcome:
     budget = _cpu_budget(facts, knobs) if knobs.device == "cpu" else _gpu_budget(facts, knobs, length)
     layout = kv_layout(facts, cache_setup(facts, knobs, length))
     exact = knobs.kv_bytes_pinned is not None or knobs.device == "cpu"
-    spread = 0.0 if exact else _RANGE_SIGMAS * budget.sigma_gib * (1.0 if knobs.version_told else _UNKNOWN_VERSION)
+    spread = (
+        0.0
+        if exact
+        else _RANGE_SIGMAS * budget.sigma_gib * (1.0 if knobs.version_told or budget.measured else _UNKNOWN_VERSION)
+    )
     longest = layout.longest(_bytes(knobs, budget), facts.max_position)
     careful = 0.0 if exact else _CAREFUL_SIGMAS * budget.sigma_gib
     longest_low = layout.longest(_bytes(knobs, budget, -careful), facts.max_position)
@@ -184,7 +206,7 @@ def _bytes(knobs: Knobs, budget: Budget, shift_gib: float = 0.0) -> tuple[int, .
 
 
 def _gpu_budget(facts: ModelFacts, knobs: Knobs, length: int) -> Budget:
-    return memory_budget(
+    estimate = memory_budget(
         facts,
         Engine(
             version=knobs.version,
@@ -201,7 +223,27 @@ def _gpu_budget(facts: ModelFacts, knobs: Knobs, length: int) -> Budget:
             nvlink=knobs.nvlink,
             wsl=knobs.wsl,
             skip_vision=knobs.skip_vision,
+            cpu_offload_gib=knobs.cpu_offload_gib,
         ),
+    )
+    key = knobs.key(facts.serve_as)
+    start = next((start for start in knobs.starts if start.key == key), None)
+    return estimate if start is None else _as_measured(estimate, start)
+
+
+def _as_measured(estimate: Budget, start: MeasuredStart) -> Budget:
+    """The budget with what a real start used; the parts that its log did not tell keep their estimates."""
+    weights = estimate.weights_gib if start.weights_gib is None else start.weights_gib
+    known = weights + estimate.activation_gib + estimate.graphs_gib
+    kv = estimate.requested_gib - start.rest_gib
+    return replace(
+        estimate,
+        weights_gib=weights,
+        other_gib=max(0.0, start.rest_gib - known),
+        activation_gib=estimate.activation_gib + min(0.0, start.rest_gib - known),
+        ranks=tuple(replace(rank, kv_gib=kv) for rank in estimate.ranks),
+        sigma_gib=_MEASURED_SIGMA_GIB,
+        measured=True,
     )
 
 

@@ -22,6 +22,7 @@ class Engine:
     """What one vLLM engine was told. total_gib: memory of one GPU as the driver reports it.
 
     capability: of the GPU, e.g. (9, 0), None where unknown. nvlink: None where unknown. dtype: of activations.
+    cpu_offload_gib: weights kept in ordinary memory, for each GPU.
     """
 
     version: Version
@@ -38,6 +39,7 @@ class Engine:
     nvlink: bool | None = None
     wsl: bool = False
     skip_vision: bool = False
+    cpu_offload_gib: float = 0.0
 
     @property
     def fused_all_reduce(self) -> bool:
@@ -76,6 +78,7 @@ class Budget:
     other_gib: float
     ranks: tuple[Rank, ...]
     sigma_gib: float
+    measured: bool = False
 
     @property
     def kv_gib(self) -> float:
@@ -191,9 +194,9 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
     """GiB of weights on each pipeline rank.
 
     Embedding on the first rank, head on the last (a tied one on both); everything is split over tensor ranks but
-    routers, latent down-projections and KV heads that are fewer than the ranks. Beside the weights stand the rotary
-    table (layers/rotary_embedding) and, for latent attention, the two split copies of its up-projection
-    (layers/attention/mla_attention.py `process_weights_after_loading`); vLLM 0.32.
+    routers, latent down-projections and KV heads that are fewer than the ranks; `--cpu-offload-gb` is taken off. Beside
+    the weights stand the rotary table (layers/rotary_embedding) and, for latent attention, the two split copies of its
+    up-projection (layers/attention/mla_attention.py `process_weights_after_loading`); vLLM 0.32.
     """
     tp = engine.tensor_parallel
     total = stored_bytes(facts, engine.dtype)
@@ -216,7 +219,7 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
             here += (table + tower) / tp
         if number == len(ranks) - 1 and (number > 0 or not facts.tie_word_embeddings):
             here += table / tp
-        out.append((here + rope) / GIB)
+        out.append(max(0.0, (here + rope) / GIB - engine.cpu_offload_gib))
     return tuple(out)
 
 

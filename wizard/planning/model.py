@@ -112,7 +112,7 @@ class ServePlan:
     """How to serve one model on one machine, and what will come of it.
 
     command: "vllm", "serve", the model, then flags. env: variables it needs. max_model_len: the context the server will
-    have, in tokens. problems: why it does not fit, empty when `fits`.
+    have, in tokens. problems: why it does not fit, empty when `fits`. start_key: what a measured start is kept under.
     """
 
     model: str
@@ -129,6 +129,7 @@ class ServePlan:
     problems: tuple[Problem, ...] = ()
     device: str = "cuda"
     facts_source: str = field(default="local")
+    start_key: str = ""
 
     @property
     def arguments(self) -> tuple[str, ...]:

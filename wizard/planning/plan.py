@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from wizard.catalog.models import ModelEntry, Variant, find_base_model
@@ -12,6 +13,7 @@ from wizard.planning.evaluate import Knobs, Outcome, evaluate
 from wizard.planning.facts import ModelFacts
 from wizard.planning.flags import command_env, command_flags, served_name
 from wizard.planning.intent import Intent, Pin
+from wizard.planning.measured import MeasuredStart
 from wizard.planning.model import Alternative, Flag, Memory, ServePlan
 from wizard.planning.recommend import Choice, choose, intent_problem, serving_gpus
 from wizard.problems import Problem, ProblemError
@@ -19,21 +21,31 @@ from wizard.problems import Problem, ProblemError
 MOST_ALTERNATIVES = 6
 
 
-def plan_serve(machine: Machine, facts: ModelFacts, intent: Intent) -> ServePlan:
+def plan_serve(
+    machine: Machine, facts: ModelFacts, intent: Intent, starts: tuple[MeasuredStart, ...] = ()
+) -> ServePlan:
     """The recommended way to serve this model on this machine, with ranked alternatives.
+
+    starts: what earlier starts on this machine measured; they replace the estimates of the same settings.
 
     A plan that does not fit is a plan with `fits` False and its problems. Raises ProblemError (exit code 2) only for
     pinned values that no vLLM would take.
     """
     entry = find_base_model(facts.model)
-    plan, choice = _plan_once(machine, facts, intent, entry)
-    return replace(plan, alternatives=_alternatives(machine, facts, intent, entry, choice))
+    plan, choice = _plan_once(machine, facts, intent, entry, starts)
+    return replace(plan, alternatives=_alternatives(machine, facts, intent, entry, choice, starts))
 
 
 def _plan_once(
-    machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None, *, checked: bool = True
+    machine: Machine,
+    facts: ModelFacts,
+    intent: Intent,
+    entry: ModelEntry | None,
+    starts: tuple[MeasuredStart, ...] = (),
+    *,
+    checked: bool = True,
 ) -> tuple[ServePlan, Choice]:
-    choice = choose(machine, facts, intent)
+    choice = choose(machine, facts, intent, starts)
     flags, flag_warnings = command_flags(facts, intent, entry, choice, checked=checked)
     problems: list[Problem] = []
     if too_old := intent_problem(choice, entry):
@@ -55,6 +67,7 @@ def _plan_once(
             problems=tuple(problems),
             device=choice.knobs.device,
             facts_source=facts.source,
+            start_key=choice.knobs.key(facts.serve_as),
         ),
         choice,
     )
@@ -82,11 +95,17 @@ def _memory(machine: Machine, outcome: Outcome) -> Memory:
         used_by_others_gib=max(0.0, knobs.total_gib - free) if free is not None else 0.0,
         device="cpu" if knobs.device == "cpu" else "gpu",
         gpus=knobs.tensor_parallel * knobs.pipeline_parallel if serving_gpus(machine) else 0,
+        measured=budget.measured,
     )
 
 
 def _alternatives(
-    machine: Machine, facts: ModelFacts, intent: Intent, entry: ModelEntry | None, choice: Choice
+    machine: Machine,
+    facts: ModelFacts,
+    intent: Intent,
+    entry: ModelEntry | None,
+    choice: Choice,
+    starts: tuple[MeasuredStart, ...],
 ) -> tuple[Alternative, ...]:
     """Other ways, those that fit first, then by how much context they hold."""
     here = choice.outcome
@@ -94,7 +113,7 @@ def _alternatives(
 
     def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> None:
         try:
-            plan, _ = _plan_once(own_machine, other, wishes, entry, checked=False)
+            plan, _ = _plan_once(own_machine, other, wishes, entry, starts, checked=False)
         except ProblemError:
             return
         found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))
@@ -142,7 +161,31 @@ def _alternatives(
     if not here.starts and not knobs.enforce_eager and knobs.device != "cpu":
         add(t("Without CUDA graphs: less memory, slower replies."), facts, _pin(intent, "--enforce-eager", None))
     found.sort(key=lambda one: (not one.fits, -one.kv_tokens))
-    return tuple(found[:MOST_ALTERNATIVES])
+    kept = found[:MOST_ALTERNATIVES]
+    if offload := _offload_gib(machine, here):
+        # The last resort, whatever its size: each step then waits for weights from ordinary memory.
+        found.clear()
+        add(
+            t("{gib} GiB of the weights of each GPU in ordinary memory: many times slower.", gib=offload),
+            facts,
+            _pin(intent, "--cpu-offload-gb", str(offload)),
+        )
+        kept = [*kept[: MOST_ALTERNATIVES - 1], *(one for one in found if one.fits)]
+    return tuple(kept)
+
+
+def _offload_gib(machine: Machine, here: Outcome) -> int:
+    """Whole GiB of weights to move off each GPU so that the server starts; 0 where that is not the trouble."""
+    knobs, budget = here.knobs, here.budget
+    if here.starts or knobs.device != "cuda" or here.refusal is None:
+        return 0
+    if here.refusal.code not in ("cuda-oom", "kv-cache-too-small"):
+        return 0
+    need = here.layout.bytes_for(here.max_model_len) / 2**30
+    missing = math.ceil(need - budget.kv_gib + budget.sigma_gib)
+    ranks = knobs.tensor_parallel * knobs.pipeline_parallel
+    room = math.inf if machine.ram_available_gib is None else machine.ram_available_gib - 4
+    return missing if 0 < missing < budget.weights_gib and missing * ranks <= room else 0
 
 
 def _pin(intent: Intent, flag: str, value: str | None) -> Intent:

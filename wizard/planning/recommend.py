@@ -11,6 +11,7 @@ from wizard.i18n import t
 from wizard.planning.evaluate import CONTEXT_GIB, CPU_OVERHEAD_GIB, Device, Knobs, Outcome, default_batch, evaluate
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent
+from wizard.planning.measured import MeasuredStart
 from wizard.planning.memory import Engine, rank_weights_gib
 from wizard.planning.pins import (
     AUTO_LENGTH,
@@ -73,10 +74,10 @@ def _device(gpus: tuple[Gpu, ...]) -> Device:
     return {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}.get(gpus[0].vendor, "cuda")  # type: ignore[return-value]
 
 
-def choose(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
+def choose(machine: Machine, facts: ModelFacts, intent: Intent, starts: tuple[MeasuredStart, ...] = ()) -> Choice:
     """The settings for one server. Raises a usage error for pinned values that vLLM would refuse."""
     gpus = serving_gpus(machine)
-    return _choose_gpu(machine, gpus, facts, intent) if gpus else _choose_cpu(machine, facts, intent)
+    return _choose_gpu(machine, gpus, facts, intent, starts) if gpus else _choose_cpu(machine, facts, intent)
 
 
 def _version(intent: Intent) -> Version:
@@ -112,7 +113,13 @@ def _with_length(facts: ModelFacts, intent: Intent, knobs: Knobs) -> tuple[Outco
     return evaluate(facts, replace(knobs, max_model_len=length)), False
 
 
-def _choose_gpu(machine: Machine, gpus: tuple[Gpu, ...], facts: ModelFacts, intent: Intent) -> Choice:
+def _choose_gpu(
+    machine: Machine,
+    gpus: tuple[Gpu, ...],
+    facts: ModelFacts,
+    intent: Intent,
+    starts: tuple[MeasuredStart, ...],
+) -> Choice:
     version = _version(intent)
     notes: dict[str, str] = {}
     warnings: list[str] = []
@@ -148,6 +155,9 @@ def _choose_gpu(machine: Machine, gpus: tuple[Gpu, ...], facts: ModelFacts, inte
         wsl=machine.wsl,
         skip_vision=bool(pinned_switch(intent, "--language-model-only")),
         version_told=bool(intent.vllm_version),
+        gpu_name=first.name,
+        cpu_offload_gib=float(pinned_integer(intent, "--cpu-offload-gb", least=0, most=4096) or 0),
+        starts=starts,
     )
     candidates = [
         _batched(intent, replace(base, tensor_parallel=tp, pipeline_parallel=pp), first.name, notes)

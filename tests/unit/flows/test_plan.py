@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from wizard.effects.world import World
-from wizard.flows.plan import ModelSource, PlanQuestion, observe_model, plan_command, plan_for
+from wizard.flows.plan import ModelSource, PlanQuestion, observe_model, plan_command, plan_for, remember_start
 from wizard.hardware.describe import describe_machine
 from wizard.planning.intent import Intent
 from wizard.problems import ExitCode, ProblemError
@@ -328,3 +328,12 @@ def test_a_plan_writes_nothing(world: World, folder: Path, screen: Screen) -> No
     before = sorted(path for path in world.home.parent.rglob("*"))
     plan_command(world, screen, asked(folder))
     assert sorted(path for path in world.home.parent.rglob("*")) == before
+
+
+def test_a_start_is_remembered_for_the_machine_it_was_on(world: World, folder: Path) -> None:
+    here = replace(describe_machine("L4"), described=False)
+    plan = plan_for(world, str(folder), machine=here)
+    remember_start(world, plan, kv_gib=12.5, weights_gib=1.0)
+    assert plan_for(world, str(folder), machine=here).memory.kv_gib == pytest.approx(12.5, abs=0.001)
+    assert not plan_for(world, str(folder), machine=describe_machine("L4")).memory.measured
+    remember_start(world, plan, kv_gib=None, weights_gib=None)

@@ -12,6 +12,7 @@ from wizard.hardware.machine import Machine
 from wizard.planning.catalogue import catalogue_facts
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent, Pin
+from wizard.planning.measured import MeasuredStart
 from wizard.planning.pins import parse_pin
 from wizard.planning.plan import plan_serve
 from wizard.problems import ExitCode, ProblemError
@@ -312,3 +313,27 @@ def test_flags_that_a_version_does_not_have_are_left_out_and_said(gpu_machine: G
     assert "qwen3" in new.arguments
     assert old.flag("--reasoning-parser") is None
     assert any("Left out" in warning for warning in old.warnings)
+
+
+def test_weights_in_ordinary_memory_are_the_last_resort(facts: Facts, gpu_machine: Gpu) -> None:
+    made = facts(num_hidden_layers=60, max_position_embeddings=8192)
+    plan = plan_serve(gpu_machine("RTX 4090"), made, Intent())
+    assert not plan.fits
+    last = plan.alternatives[-1]
+    assert "--cpu-offload-gb" in last.command
+    assert last.fits
+
+
+def test_a_measured_start_replaces_the_estimate(facts: Facts, gpu_machine: Gpu) -> None:
+    machine = gpu_machine("H100")
+    intent = Intent(vllm_version="0.32.0")
+    before = plan_serve(machine, facts(gib=14.96), intent)
+    start = MeasuredStart(before.start_key, before.memory.budget_gib - 50.0, 15.5)
+    after = plan_serve(machine, facts(gib=14.96), intent, (start,))
+    assert after.memory.measured
+    assert after.memory.as_json()["estimated"] is False
+    assert after.memory.kv_gib == pytest.approx(50.0)
+    assert after.memory.weights_gib == 15.5
+    assert after.memory.kv_tokens_high - after.memory.kv_tokens_low < 2000
+    other = plan_serve(machine, facts(gib=14.96), Intent(vllm_version="0.32.0", pins=pins("max-num-seqs=8")), (start,))
+    assert not other.memory.measured
