@@ -127,6 +127,7 @@ class Ranked:
             "min_vllm_version": self.entry.min_vllm_version,
             "parameters_b": self.entry.parameters_b,
             "active_b": self.entry.active_b,
+            "shape": self.entry.config_basis,
             "lacking": list(self.lacking),
             "serves": list(self.serves),
             "source": self.entry.source,
