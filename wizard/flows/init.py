@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from wizard.effects.world import World
@@ -15,6 +16,7 @@ from wizard.hardware.usable import choose_build
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
+from wizard.serving import embedded
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.ui.questions import Choice, Questions
 from wizard.ui.screen import Screen
@@ -287,7 +289,9 @@ class InitFlow:
 
     def _prove(self, endpoint: Endpoint, profile: Profile) -> Endpoint:
         self.screen.title(t("Proof: requests as clients send them"))
-        proof = prove_endpoint(self.world, self.screen, endpoint, ours=bool(profile.server))
+        record = self.world.servers.load(profile.server) if profile.server else None
+        small = record is not None and Path(record.model).name == embedded.FOLDER_NAME
+        proof = prove_endpoint(self.world, self.screen, endpoint, ours=record is not None, calls_tools=not small)
         self.journey.document["proof"] = [step.as_json() for step in proof.steps]
         if not proof.ok:
             raise ProblemError(self._why_unproved(endpoint, proof))

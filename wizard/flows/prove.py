@@ -59,16 +59,17 @@ class Proof:
         return tuple(step for step in self.steps if step.status == "error")
 
 
-def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint, *, ours: bool) -> Proof:
+def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint, *, ours: bool, calls_tools: bool = True) -> Proof:
     """Send every request, show every verdict. Nothing is retried: what fails here fails for a client, too.
 
     Protocols that only some clients need (`responses`, `messages`, tools) are errors for a server that we started
     (ours), and warnings elsewhere: the endpoint may do without, and clients that need them are left out.
+    calls_tools False: the model is known to be too small to call a tool by itself, so its call is forced at once.
     """
     steps: list[ProofStep] = []
     speaks: set[Capability] = set()
     models: dict[str, int | None] = {}
-    for step, capability, value in _steps(world, endpoint, ours=ours):
+    for step, capability, value in _steps(world, endpoint, ours=ours, calls_tools=calls_tools):
         steps.append(step)
         screen.step(_MARK[step.status], step.title, step.detail, step.seconds)
         if capability:
@@ -81,7 +82,7 @@ def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint, *, ours: bo
 _Step = tuple[ProofStep, Capability | None, Any]
 
 
-def _steps(world: World, endpoint: Endpoint, *, ours: bool) -> Iterator[_Step]:
+def _steps(world: World, endpoint: Endpoint, *, ours: bool, calls_tools: bool) -> Iterator[_Step]:
     def ask(request: HttpRequest) -> tuple[HttpReply | HttpFailure, float]:
         reply = world.http.send(request)
         return reply, reply.elapsed_s
@@ -119,7 +120,7 @@ def _steps(world: World, endpoint: Endpoint, *, ours: bool) -> Iterator[_Step]:
     judged = replies.judge_chat_stream(reply)
     yield verdict("stream", t("stream, with usage"), judged, seconds, "stream", needed=True)
 
-    yield _tools(world, endpoint, needed=ours)
+    yield _tools(world, endpoint, needed=ours, calls_tools=calls_tools)
 
     reply, seconds = ask(requests.responses_request(endpoint, tools=[requests.responses_tool()]))
     yield verdict("responses", "/v1/responses", replies.judge_responses(reply), seconds, "responses", needed=ours)
@@ -148,13 +149,15 @@ def _without_key(reply: HttpReply | HttpFailure, seconds: float, *, ours: bool) 
     return ProofStep("models-without-key", title, "warning", judged.detail, seconds), None, None
 
 
-def _tools(world: World, endpoint: Endpoint, *, needed: bool) -> _Step:
+def _tools(world: World, endpoint: Endpoint, *, needed: bool, calls_tools: bool) -> _Step:
     """A call by the model itself; else, on vLLM, the call's text is forced, so that the parser is proved at least."""
     title = t("tool-call round trip")
-    reply = world.http.send(requests.tool_call_request(endpoint))
-    seconds = reply.elapsed_s
-    judged = replies.judge_chat(reply, wants_tool_call=True)
-    note = ""
+    seconds, note = 0.0, ""
+    judged = Judged("no-tool-call")
+    if calls_tools:
+        reply = world.http.send(requests.tool_call_request(endpoint))
+        seconds = reply.elapsed_s
+        judged = replies.judge_chat(reply, wants_tool_call=True)
     if judged.trouble == "no-tool-call":
         forced = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
         reply = world.http.send(requests.tool_call_request(endpoint, constrained_to=forced))

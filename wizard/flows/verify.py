@@ -91,7 +91,7 @@ def request_as_client(spec: ClientSpec, triple: Triple) -> tuple[HttpRequest, En
         request = requests.responses_request(endpoint, tools=[requests.responses_tool()] if tools else None)
     elif tools:
         request = requests.chat_request(
-            endpoint, stream=True, max_tokens=64, tools=[requests.function_tool()], tool_choice="auto"
+            endpoint, stream=True, max_tokens=16, tools=[requests.function_tool()], tool_choice="auto"
         )
     else:
         request = requests.chat_request(endpoint, stream="stream" in spec.needs)
