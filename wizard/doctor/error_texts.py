@@ -114,7 +114,7 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 
 
 _LOOPBACK = re.compile(r"\blocalhost\b|\b127(?:\.\d+){3}\b|\[?::1\]?|\b0\.0\.0\.0\b", re.IGNORECASE)
-_IPV6_LOOPBACK = re.compile(r"(?<![\w:])\[?::1\]?(?![\w:])")
+_IPV6_LOOPBACK = re.compile(r"(?<![\w:])\[?::1\]?(?=$|[^\w:]|:\d)")
 _IPV4_LOOPBACK = re.compile(r"(?:ECONNREFUSED|connect(?:ion)?|dial tcp|address).{0,40}127\.0\.0\.1", re.IGNORECASE)
 
 

@@ -362,6 +362,7 @@ _CAME_UP = re.compile(r"Application startup complete")
 _STOPPED = re.compile(
     r"\[shutdown\] .*(?:signal=SIG(?:TERM|INT)|shutdown triggered)|^Shutting down$|^KeyboardInterrupt$"
 )
+_OF_A_STOP = re.compile(r"^(?:[\w.]+\.)?(?:CancelledError|KeyboardInterrupt|SystemExit|ConnectionResetError)\b")
 _EXCEPTION = re.compile(r"^(?:[\w.]+\.)?(?P<name>\w*(?:Error|Exception|Interrupt|Exit|Fault))\b(?:: ?(?P<text>.*))?$")
 _WORD = re.compile(r"\w+")
 _LIFE_WORDS = frozenset({"version", "default", "startup", "shutdown", "Shutting", "KeyboardInterrupt"})
@@ -419,7 +420,7 @@ class LogJudge:
         self._exceptions: list[tuple[str, int]] = []
         self._explaining = 0
         self._looked_at = 0
-        self._up = self._stopped = False
+        self._up = self._stopped = self._leaving = False
         self._position = 0
         self._held: str | bytes | None = None
 
@@ -539,11 +540,13 @@ class LogJudge:
                 self._forget()
                 self._up = True
             elif k == -3:
-                self._stopped = True
-            elif self._stopped:
+                # Before the server was up, a stop may as well follow from the error that is shown afterwards.
+                self._stopped = self._up
+                self._leaving = True
+            elif self._stopped or (self._leaving and k >= 0 and self._kinds[k].role in ("wrapper", "consequence")):
                 continue
             elif k == -4:
-                if len(self._exceptions) < 8:
+                if len(self._exceptions) < 8 and not (self._leaving and _OF_A_STOP.match(message)):
                     self._exceptions.append((message, position))
                     # Pydantic says what is wrong in the lines below.
                     self._explaining = 2 if "validation error" in message else 0
@@ -552,9 +555,15 @@ class LogJudge:
                 if line.after and not any(line.after.search(text) for text in self._recent):
                     continue
                 if (k, n) not in self._found:
+                    message = self._with_field(message)
                     self._found[k, n] = _Found(kind, line, groups, message, level, position)
                 if line.after:
                     break
+
+    def _with_field(self, message: str) -> str:
+        """Pydantic names the field in a line of its own, before the indented one that says what is wrong with it."""
+        before = self._recent[-1].strip() if self._recent and message.startswith("  ") else ""
+        return f"{before}: {message.strip()}" if re.fullmatch(r"[\w.]+", before) else message
 
     def _start_anew(self) -> None:
         """A start's own first lines come before its banner, so hints after the last cause are kept."""
@@ -565,7 +574,7 @@ class LogJudge:
         self._forget()
         if not self._up:
             self._found = kept
-        self._up = self._stopped = False
+        self._up = self._stopped = self._leaving = False
 
     def _forget(self) -> None:
         self._found.clear()
@@ -607,7 +616,7 @@ def _conclude(found: list[_Found], exceptions: list[tuple[str, int]], up: bool) 
         if role in ("wrapper", "consequence") and not first:
             continue
         if role == "wrapper" and item.kind.code == "startup-failed":
-            deaths.append(_unknown_death(item, exceptions))
+            deaths.append(_unknown_death(item, exceptions, up))
             continue
         severity: Severity = "error" if first and dead and role != "request" else "warning"
         problem = _describe(item.kind, item.line, item.groups, _saw(item.text), severity)
@@ -626,7 +635,7 @@ def _conclude(found: list[_Found], exceptions: list[tuple[str, int]], up: bool) 
             seen.add(problem.code)
             deaths.append(Death(problem, _remedies(item.line, item.groups), role, item.position))
     if not dead and exceptions and not up:
-        deaths.insert(0, _unknown_death(None, exceptions))
+        deaths.insert(0, _unknown_death(None, exceptions, up))
     return tuple(deaths)
 
 
@@ -643,7 +652,7 @@ def _explained_first(ordered: list[_Found]) -> list[_Found]:
     return masks + [item for item in result if item not in masks]
 
 
-def _unknown_death(wrapper: _Found | None, exceptions: list[tuple[str, int]]) -> Death:
+def _unknown_death(wrapper: _Found | None, exceptions: list[tuple[str, int]], up: bool) -> Death:
     kind = find_death("startup-failed")
     assert kind is not None
     wrapping = kind.lines[0].pattern
@@ -655,7 +664,10 @@ def _unknown_death(wrapper: _Found | None, exceptions: list[tuple[str, int]]) ->
     else:
         assert wrapper is not None or exceptions
         text, position = (wrapper.text, wrapper.position) if wrapper else exceptions[0]
-        what, saw = t(kind.what), (_saw(text),)
+        saw = (_saw(text),)
+        what = (
+            t("The server's engine stopped while it was running, and its log does not say why.") if up else t(kind.what)
+        )
     return Death(Problem(kind.code, what, t(kind.why), saw, Fix(t(kind.fix), kind.commands)), (), "wrapper", position)
 
 
