@@ -28,6 +28,11 @@ def port_is_free(host: str, port: int) -> bool:
     return True
 
 
+def first_free_port(host: str, first: int, count: int) -> int | None:
+    """The first of `count` ports that is free, or None. Raises OSError for a host that is not ours."""
+    return next((port for port in range(first, first + count) if port_is_free(host, port)), None)
+
+
 def free_port(host: str) -> int:
     """A port that the system gives."""
     with socket.create_server((host or "127.0.0.1", 0)) as server:

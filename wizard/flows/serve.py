@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from wizard.effects.ports import free_port, port_holders, port_is_free
+from wizard.effects.ports import first_free_port, free_port, port_holders, port_is_free
 from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
 from wizard.effects.world import World
@@ -494,10 +494,7 @@ def _choose_port(world: World, host: str, port: int | None, name: str) -> int:
             if port_is_free(host, port):
                 return port
             raise ProblemError(_port_taken(world, host, port, name))
-        for candidate in range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
-            if port_is_free(host, candidate):
-                return candidate
-        return free_port(host)
+        return first_free_port(host, DEFAULT_PORT, PORTS_TRIED) or free_port(host)
     except OSError as error:
         raise ProblemError(
             Problem(

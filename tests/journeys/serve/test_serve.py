@@ -67,23 +67,6 @@ def test_another_model_under_the_same_name_is_refused_and_replaced_on_demand(pla
     assert len(place.processes()) == 2
 
 
-def test_the_next_free_port_is_taken_where_8000_is_not_free(place: Place) -> None:
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-
-        def held() -> bool:
-            try:
-                other.bind(("127.0.0.1", 8000))
-                other.listen()
-            except OSError:  # another test or program has it at the moment
-                return False
-            return True
-
-        wait_until(held, timeout_s=60, what="port 8000 for this test")
-        assert place.serve().returncode == 0
-        assert place.record()["port"] != 8000
-
-
 def test_a_port_that_was_asked_for_and_is_taken_is_named(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

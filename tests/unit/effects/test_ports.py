@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from wizard.effects.ports import free_port, port_holders, port_is_free
+from wizard.effects.ports import first_free_port, free_port, port_holders, port_is_free
 
 
 def test_a_port_in_use_is_not_free_and_its_holder_is_known() -> None:
@@ -26,6 +26,15 @@ def test_a_listener_on_all_addresses_takes_loopback_too() -> None:
 def test_a_free_port_is_free() -> None:
     assert port_is_free("127.0.0.1", free_port("127.0.0.1"))
     assert port_holders(free_port("127.0.0.1")) == ()
+
+
+def test_the_first_free_port_is_behind_those_that_are_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        found = first_free_port("127.0.0.1", taken, 50)
+        assert found is not None
+        assert found > taken
+        assert first_free_port("127.0.0.1", taken, 1) is None
 
 
 @pytest.mark.parametrize("host", ["192.0.2.77", "no.such.name.invalid"])
