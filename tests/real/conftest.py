@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from . import tiny_models
+from .first_light import FirstLight, run_first_light
 from .homes import Home, make_home, programs_of
 from .installing import (
     HERE,
@@ -29,23 +29,15 @@ from .installing import (
     client_bin,
     clients,
     made_once,
-    pip_environment,
     run,
+    system_program,
     tokenizer_gguf,
 )
 from .processes import end_marked, marked
-from .vllm_servers import RealServer, start_vllm, stop_vllm
+from .vllm_servers import RealServer, serve_by_wizard, start_vllm, stop_by_wizard, stop_vllm
 
 SERVED_NAME = "Scripted/Ready-64k"
 SERVER_ARGUMENTS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-INSTALL_RUNTIME = """
-from wizard.effects.world import real_world
-from wizard.flows.hardware import observe_machine
-from wizard.flows.runtime import ensure_runtime
-from wizard.ui.screen import Screen
-world = real_world()
-print(ensure_runtime(world, Screen(), observe_machine(world)).python)
-"""
 
 
 class Workshop:
@@ -78,9 +70,15 @@ class Workshop:
         """The client's program."""
         return self.submit(client.name, client_bin, client, waits=False).result()
 
+    def first_light(self) -> FirstLight:
+        """The README's first line, run once in a fresh clone and an empty home, both in a folder with a blank and
+        letters beyond ASCII in its name."""
+        return self.submit("first light", run_first_light, self.folder / "first light é").result()
+
     def runtime(self) -> Path:
-        """The Python of a virtual environment with vLLM; installed by the wizard's own code if none was named."""
-        return self.submit("vllm", install_vllm).result()
+        """The Python of a virtual environment with vLLM: the one named, else that which the README's line installed."""
+        given = os.environ.get("LLM_SETUP_TEST_VLLM")
+        return Path(given).absolute() / "bin" / "python" if given else self.first_light().runtime_python
 
     def gguf(self) -> Path:
         """SmolLM2 as GGUF."""
@@ -103,13 +101,16 @@ class Workshop:
         """A server that is stopped at the end of the session at the latest."""
         server = start_vllm(self.runtime(), folder, self.folder / f"server-{len(self.servers)}", **how)
         self.servers.append(server)
-        return server
 
     def start_scripted(self) -> RealServer:
-        """Start the session's one server."""
-        return self.start(
+        """Start the session's one server, as a user does."""
+        key_file = self.folder / "key"
+        key_file.write_text(f"sk-real-{secrets.token_hex(16)}")
+        return serve_by_wizard(
+            self.runtime(),
             self.scripted_model(),
-            key=f"sk-real-{secrets.token_hex(16)}",
+            self.folder / "wizard",
+            key_file=key_file,
             served_name=SERVED_NAME,
             arguments=SERVER_ARGUMENTS,
         )
@@ -124,20 +125,9 @@ class Workshop:
         self.waiters.shutdown(wait=True, cancel_futures=True)
         for server in self.servers:
             stop_vllm(server)
+        if (self.folder / "wizard").exists():
+            stop_by_wizard(self.folder / "wizard")
         end_marked()
-
-
-def install_vllm() -> Path:
-    """LLM_SETUP_TEST_VLLM's Python, or that of a runtime which the wizard installs into the cache."""
-    given = os.environ.get("LLM_SETUP_TEST_VLLM")
-    if given:
-        return Path(given).absolute() / "bin" / "python"
-    home = cache_folder() / "wizard"
-    env = pip_environment() | {"LLM_SETUP_HOME": str(home)}
-    ended = subprocess.run(
-        [sys.executable, "-c", INSTALL_RUNTIME], env=env, stdout=subprocess.PIPE, text=True, timeout=1500, check=True
-    )
-    return Path(ended.stdout.strip().splitlines()[-1])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -160,6 +150,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     base = Path(session.config._tmp_path_factory.mktemp("real"))  # type: ignore[attr-defined]
     workshop = session.config.stash[WORKSHOP] = Workshop(base)
     fixtures = {name for item in ours for name in getattr(item, "fixturenames", ())}
+    if "first_light" in fixtures:
+        workshop.submit("first light", run_first_light, base / "first light é")
     if "scripted_server" in fixtures:
         workshop.submit("scripted server", workshop.start_scripted)
     named = [callspec.params.get("client") for item in ours if (callspec := getattr(item, "callspec", None))]
@@ -187,6 +179,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def workshop(request: pytest.FixtureRequest) -> Workshop:
     """The session's workshop."""
     return request.config.stash[WORKSHOP]
+
+
+@pytest.fixture(scope="session")
+def first_light(workshop: Workshop) -> FirstLight:
+    """A home in which the README's first line has run."""
+    return workshop.first_light()
 
 
 @pytest.fixture(scope="session")
@@ -261,26 +259,27 @@ def fresh_clone(tmp_path: Path) -> Callable[[], Path]:
     return clone
 
 
-def _shell(name: str, package: str) -> str:
-    """The shell's path. In CI, where the machine may be told to, the distribution's package is installed."""
-    found = shutil.which(name)
-    if found or os.environ.get("CI") != "true" or not package:
-        return found or ""
-    for arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
-        subprocess.run(["apt-get", *arguments], check=True, stdout=subprocess.DEVNULL, timeout=300)
-    return shutil.which(name) or ""
+@pytest.fixture(scope="session")
+def wizard_on_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the PATH with `llm-setup` in it: this checkout's."""
+    folder = tmp_path_factory.mktemp("bin")
+    launcher = folder / "llm-setup"
+    launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m wizard "$@"\n')
+    launcher.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def find_shell() -> Callable[[str], str]:
-    """`find_shell("zsh")`: its path. Skips where there is none, and fails instead where CI must have it."""
+def find_shell() -> Callable[[str], Path]:
+    """`find_shell("zsh")`: its path. Skips where there is none, and fails where CI could have installed it."""
+    packages = {"bash": "bash", "dash": "dash", "zsh": "zsh", "fish": "fish"}
 
-    def find(name: str) -> str:
-        found = _shell(name, {"zsh": "zsh", "fish": "fish"}.get(name, ""))
-        if not found:
-            if os.environ.get("CI") == "true" and name != "pwsh":
-                pytest.fail(f"CI must have {name}")
-            pytest.skip(f"no {name} on this machine")
-        return found
+    def find(name: str) -> Path:
+        try:
+            return system_program(name, packages.get(name, ""))
+        except LookupError as error:
+            if name in packages and os.environ.get("CI") == "true":
+                raise
+            pytest.skip(str(error))
 
     return find

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,8 +15,8 @@ from .scripted_model import PROOF_WORD
 
 LIVED_IN = HERE / "lived_in"
 
-# What an SDK's user writes, no more: everything else comes from the environment.
-SDK_PROGRAMS = {
+# What a library's user writes, no more: everything else comes from the environment.
+LIBRARY_PROGRAMS = {
     "openai-sdk": """\
 import sys, openai
 model, prompt = sys.argv[1:]
@@ -58,26 +57,35 @@ class Home:
         self.printed.append(ended.stdout + ended.stderr)
         return ended
 
-    def ask(self, client: Client, program: Path, model: str, prompt: str, **env: str) -> Ended:
-        """Ask the real client one thing, headless, in the scratch repository."""
-        command = [program, *client.arguments(prompt, model)]
-        return run(command, env=self.env(**env), cwd=self.work, within_s=client.within_s)
+    def command(self, client: Client, program: Path, model: str, prompt: str) -> list[str]:
+        """The program and the arguments that ask it one thing, headless."""
+        values = {"prompt": prompt, "model": model, "home": self.folder, "program": LIBRARY_PROGRAMS.get(client.name)}
+        return [str(program), *(word.format(**values) for word in client.ask)]
 
-    def ask_from_shell(self, client: Client, program: Path, model: str, prompt: str) -> Ended:
-        """The same from a new interactive bash, whose start-up files tell it the triple."""
-        line = shlex.join([str(program), *client.arguments(prompt, model, SDK_PROGRAMS[client.name])])
-        return run(["bash", "-i", "-c", line], env=self.env(), cwd=self.work, within_s=client.within_s)
+    def ask(self, client: Client, program: Path, model: str, prompt: str, **env: str) -> Ended:
+        """Ask the real client one thing in the scratch repository, as a user of it would."""
+        command = self.command(client, program, model, prompt)
+        if client.sourced:
+            command = ["sh", "-c", f'set -a; . "$HOME/{client.sourced}"; set +a; exec "$@"', "sh", *command]
+        return run(command, env=self.env(**env), cwd=self.work, within_s=client.within_s)
 
     def shell(self, shell: Sequence[str | Path], script: str, within_s: float = 60, **env: str) -> Ended:
         """Run a script in a shell, in the scratch repository."""
         return run([*shell, script], env=self.env(**env), cwd=self.work, within_s=within_s)
 
+    def python_script(self, text: str) -> str:
+        """A command line without anything to quote that runs these lines of Python."""
+        script = self.folder / "script.py"
+        script.write_text(text)
+        return f"{sys.executable} {script}"
+
     def files(self) -> dict[str, bytes]:
-        """Every file outside the scratch repository and the wizard's own folders: path below home -> bytes."""
+        """Every file outside the scratch repository and the wizard's own state: path below home -> bytes."""
+        own = self.folder / ".local"
         return {
             str(path.relative_to(self.folder)): path.read_bytes()
             for path in sorted(self.folder.rglob("*"))
-            if path.is_file() and not path.is_relative_to(self.work) and "llm-setup" not in path.parts
+            if path.is_file() and not path.is_relative_to(self.work) and not path.is_relative_to(own)
         }
 
 

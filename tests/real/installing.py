@@ -40,14 +40,9 @@ class Client:
     ask: tuple[str, ...]
     within_s: float
     agent: bool
-    from_files: bool
-    applied_as: str
+    sourced: str
     wrong_key: str
     refused: str
-
-    def arguments(self, prompt: str, model: str, program: str = "") -> list[str]:
-        """The arguments that ask it one thing."""
-        return [word.format(prompt=prompt, model=model, program=program) for word in self.ask]
 
 
 @cache
@@ -68,8 +63,7 @@ def clients() -> dict[str, Client]:
             ask=tuple(row["ask"]),
             within_s=row["within_s"],
             agent=row.get("agent", False),
-            from_files=row.get("from_files", True),
-            applied_as=row.get("applied_as", name),
+            sourced=row.get("sourced", ""),
             wrong_key=row.get("wrong_key", ""),
             refused=row.get("refused", ""),
         )
@@ -159,7 +153,9 @@ def node() -> Path:
 
 
 def client_bin(client: Client) -> Path:
-    """The client's program, installed if it is not there yet."""
+    """The client's program, installed if it is not there yet. Raises LookupError for one that only the system has."""
+    if client.origin == "system":
+        return system_program(client.command, client.package)
     place = cache_folder() / f"{client.name}-{client.version}"
     if client.origin == "npm":
         node_bin = node()
@@ -186,6 +182,22 @@ def client_bin(client: Client) -> Path:
         )
 
     return made_once(place, make_environment) / "bin" / client.command
+
+
+def system_program(name: str, package: str = "") -> Path:
+    """A program of this machine. In CI, which may install what it needs, from the distribution's package if missing.
+
+    Raises LookupError where there is none.
+    """
+    found = shutil.which(name)
+    if not found and package and os.environ.get("CI") == "true" and shutil.which("apt-get"):
+        with only_one(cache_folder() / ".apt.lock"):
+            run("apt-get", "update", "-qq")
+            run("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
+        found = shutil.which(name)
+    if not found:
+        raise LookupError(f"there is no {name} on this machine")
+    return Path(found)
 
 
 def tokenizer_gguf() -> Path:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .processes import environment, free_port
+from .processes import Ended, environment, free_port, run
 
 START_LIMIT_S = 240
 # The CPU build: no downloads, no usage report, a KV cache of 1 GiB (else it takes nearly all memory).
@@ -31,12 +32,13 @@ class ServerDied(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RealServer:
-    """A vLLM that listens on loopback. root: its URL without `/v1`. The process leads a group of its own."""
+    """A vLLM that listens on loopback. root: its URL without `/v1`. process: None where the wizard started it, else
+    the leader of a group of its own."""
 
     root: str
     model: str
     key: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
     log: Path
 
     @property
@@ -95,6 +97,8 @@ def answers(root: str) -> bool:
 
 def stop_vllm(server: RealServer) -> None:
     """End its process group: ask, wait, kill; returns when all of it is gone."""
+    if server.process is None:
+        raise ValueError("the wizard stops what the wizard started")
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(server.process.pid, number)
@@ -108,3 +112,29 @@ def stop_vllm(server: RealServer) -> None:
             except ProcessLookupError:
                 return
             time.sleep(0.1)
+
+
+def serve_by_wizard(
+    python: Path, model: Path, home: Path, *, key_file: Path, served_name: str, arguments: Sequence[str]
+) -> RealServer:
+    """`llm-setup serve --detach`, its state in `home`. Raises ServerDied with what it said."""
+    port = free_port()
+    home.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "wizard", "serve", model, "--detach", "--yes", "--name", "real"]
+    command += ["--vllm", python.parent.parent, "--port", str(port), "--api-key-file", key_file]
+    command += ["--", "--served-model-name", served_name, "--enforce-eager", *arguments]
+    ended = run(command, env=wizard_environment(home), cwd=home, within_s=2 * START_LIMIT_S)
+    if ended.code != 0:
+        raise ServerDied(ended.text)
+    log = home / "state" / "servers" / "real.log"
+    return RealServer(f"http://127.0.0.1:{port}", served_name, key_file.read_text(), None, log)
+
+
+def stop_by_wizard(home: Path) -> Ended:
+    """`llm-setup stop --all` for what `serve_by_wizard` started in `home`."""
+    return run([sys.executable, "-m", "wizard", "stop", "--all"], env=wizard_environment(home), cwd=home, within_s=60)
+
+
+def wizard_environment(home: Path) -> dict[str, str]:
+    """A home with its wizard's state below it, and the CPU build's settings."""
+    return environment(home, LLM_SETUP_HOME=str(home), **CPU_ENVIRONMENT)
