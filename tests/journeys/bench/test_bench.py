@@ -34,6 +34,7 @@ def test_the_figures_are_the_servers_truth(bench: Run, server: str) -> None:
     assert result["time_per_output_token_ms"]["p50"] == pytest.approx(10, abs=3)
     assert result["end_to_end_ms"]["p50"] == pytest.approx(140, abs=25)
     assert result["errors"] == 0
+    assert result["connect_ms"] is None, "connections are opened before, and kept"
     assert result["output_tokens"] == 240
     assert result["output_tokens_per_s"] == pytest.approx(240 / result["wall_s"], rel=0.01)
 
