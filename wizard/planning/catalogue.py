@@ -7,6 +7,7 @@ from dataclasses import replace
 from wizard.catalog.models import ModelEntry, Variant, find_base_model, find_model, nearest_models
 from wizard.i18n import t
 from wizard.planning.facts import ModelFacts, parse_model_config
+from wizard.planning.memory import total_parameters
 from wizard.planning.quantization import Quantization
 from wizard.problems import Fix, Problem, ProblemError
 
@@ -27,7 +28,11 @@ def catalogue_facts(model: str) -> ModelFacts | None:
     if entry is None or entry.config is None:
         return None
     variant = entry.variant(model)
-    facts = parse_model_config(model, entry.config, serve_as=_hub_name(entry, variant, model), source="catalogue")
+    try:
+        facts = parse_model_config(model, entry.config, serve_as=_hub_name(entry, variant, model), source="catalogue")
+    except ProblemError:
+        # The row has not all that a plan needs; the hub has.
+        return None
     return _as_variant(facts, entry, variant)
 
 
@@ -48,8 +53,9 @@ def _as_variant(facts: ModelFacts, entry: ModelEntry, variant: Variant) -> Model
     if facts.quantization is None:
         facts = replace(facts, quantization=_METHODS.get(variant.precision))
     size, measured = entry.download(variant)
-    # A measured size wins; else the shape, which knows the tables that stay wide, beats a size by parameters alone.
-    return replace(facts, checkpoint_bytes=int(size * 2**30) if measured else None)
+    # A measured size wins; else the shape, which knows the tables that stay wide, where it agrees with the parameters.
+    agrees = 0.9 < total_parameters(facts) / 1e9 / entry.parameters_b < 1.12
+    return replace(facts, checkpoint_bytes=None if agrees and not measured else int(size * 2**30))
 
 
 def unknown_model(model: str, what: str) -> ProblemError:

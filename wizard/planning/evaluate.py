@@ -65,6 +65,7 @@ class Knobs:
     capability: tuple[int, int] | None = None
     nvlink: bool | None = None
     wsl: bool = False
+    unified_memory: bool = False
     skip_vision: bool = False
     version_told: bool = True
     amx: bool = False
@@ -118,13 +119,14 @@ def default_batch(
 ) -> tuple[int, int]:
     """(max_num_batched_tokens, max_num_seqs) where neither is given, for the API server.
 
-    vLLM 0.32 engine/arg_utils.py `get_batch_defaults`; the row of 160 GiB appeared in 0.28.
+    vLLM 0.32 engine/arg_utils.py `get_batch_defaults`; the row of 160 GiB appeared in 0.28, GB10 left in 0.33.
     """
     if device == "cpu":
         return 2048 * world_size, 128 * world_size
     if total_gib >= 160 and version.numbers >= (0, 28, 0):
         return 16384, 1024
-    if total_gib >= 70 and "a100" not in gpu_name.lower():
+    small = "gb10" in gpu_name.lower() and version.numbers >= (0, 33, 0)
+    if total_gib >= 70 and "a100" not in gpu_name.lower() and not small:
         return 8192, 1024
     return 2048, 256
 
@@ -222,6 +224,7 @@ def _gpu_budget(facts: ModelFacts, knobs: Knobs, length: int) -> Budget:
             capability=knobs.capability,
             nvlink=knobs.nvlink,
             wsl=knobs.wsl,
+            unified_memory=knobs.unified_memory,
             skip_vision=knobs.skip_vision,
             cpu_offload_gib=knobs.cpu_offload_gib,
         ),

@@ -101,6 +101,8 @@ class ModelFacts:
     sliding_head_dim: int = 0
     sliding_head_dim_value: int = 0
     shared_kv_layers: int = 0
+    # Attention and a recurrent state side by side in each layer (Falcon H1).
+    both_in_each_layer: bool = False
     rope_cache_rows: int = 0
     rope_dim: int = 0
     recurrent: Recurrent | None = None
@@ -126,7 +128,7 @@ class ModelFacts:
     @property
     def is_hybrid(self) -> bool:
         """Whether some layers keep a recurrent state."""
-        return "recurrent" in self.layer_kinds
+        return "recurrent" in self.layer_kinds or self.both_in_each_layer
 
     def kv_shape(self, kind: LayerKind) -> tuple[int, int, int]:
         """(KV heads, dimension of keys, dimension of values) of an attention layer of that kind."""
@@ -345,6 +347,7 @@ def parse_model_config(
         sliding_head_dim=text.count("swa_head_dim", default=0, least=0),
         sliding_head_dim_value=text.count("swa_v_head_dim", default=0, least=0),
         shared_kv_layers=text.count("num_kv_shared_layers", default=0, least=0),
+        both_in_each_layer=architecture.startswith("FalconH1"),
         rope_cache_rows=_rope_cache_rows(text),
         rope_dim=text.count("qk_rope_head_dim", default=head_dim)
         if latent
@@ -477,7 +480,13 @@ def _layer_kinds(text: _Reader, architecture: str, layers: int, has_recurrent: b
                 text.model, t("`layer_types` names {n} layers of {layers}", n=len(kinds), layers=layers)
             )
         return kinds[:layers]
+    if architecture.startswith("FalconH1"):
+        return _all(layers, "full")
+    if (placed := _placed_attention(text, layers)) is not None:
+        return placed
     window = text.count("sliding_window", default=0, least=0)
+    if text.count("attention_chunk_size", default=0, least=0) and architecture.startswith("Llama4"):
+        return _periodic(layers, text.count("no_rope_layer_interval", default=4), "chunked")
     every = text.count("full_attention_interval", "sliding_window_pattern", default=0, least=0)
     if has_recurrent and every:
         return _periodic(layers, every, "recurrent")
@@ -495,6 +504,24 @@ def _layer_kinds(text: _Reader, architecture: str, layers: int, has_recurrent: b
     return _all(layers, "full")
 
 
+def _placed_attention(text: _Reader, layers: int) -> tuple[LayerKind, ...] | None:
+    """Hybrids that say where attention is: by numbers (Kimi Linear from 1, Bamba from 0), or by a period (Jamba)."""
+    linear = text.section("linear_attn_config")
+    full: set[int] | None = None
+    if isinstance(linear.get("full_attn_layers"), list):
+        full = {number - 1 for number in linear["full_attn_layers"] if isinstance(number, int)}
+    elif isinstance(text.config.get("attn_layer_indices"), list):
+        full = {number for number in text.config["attn_layer_indices"] if isinstance(number, int)}
+    elif "attn_layer_period" in text.config:
+        period = text.count("attn_layer_period")
+        offset = text.count("attn_layer_offset", default=0, least=0)
+        full = {at for at in range(layers) if at % period == offset % period}
+    if full is None:
+        return None
+    recurrent: LayerKind = "recurrent"
+    return tuple("full" if at in full else recurrent for at in range(layers))
+
+
 def _all(layers: int, kind: LayerKind) -> tuple[LayerKind, ...]:
     return tuple([kind] * layers)
 
@@ -509,6 +536,18 @@ def _recurrent(text: _Reader, hidden: int) -> Recurrent | None:
     """The state of recurrent layers; None where the model has none."""
     count, config = text.count, text.config
     state = str(config.get("mamba_ssm_dtype") or "auto").removeprefix("torch.")
+    delta = text.section("linear_attn_config")
+    if delta.get("kda_layers"):
+        part = _Reader(text.model, delta)
+        heads, dim = part.count("num_heads"), part.count("head_dim")
+        return Recurrent(
+            "kimi-delta",
+            conv_kernel=part.count("short_conv_kernel_size", default=4),
+            key_heads=heads,
+            value_heads=heads,
+            key_dim=dim,
+            value_dim=dim,
+        )
     if "linear_num_value_heads" in config:
         return Recurrent(
             "gated-delta-net",
@@ -519,8 +558,8 @@ def _recurrent(text: _Reader, hidden: int) -> Recurrent | None:
             value_dim=count("linear_value_head_dim"),
             state_dtype=state,
         )
-    if "mamba_num_heads" in config or "mamba_n_heads" in config:
-        value_heads = count("mamba_num_heads", "mamba_n_heads")
+    if any(key in config for key in ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")):
+        value_heads = count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
         value_dim = count("mamba_head_dim", "mamba_d_head", "mamba_headdim", default=64)
         return Recurrent(
             "mamba2",
@@ -529,7 +568,7 @@ def _recurrent(text: _Reader, hidden: int) -> Recurrent | None:
             value_dim=value_dim,
             groups=count("n_groups", "mamba_n_groups", "mamba_ngroups", default=1),
             state_size=count("ssm_state_size", "mamba_d_state", default=128),
-            intermediate=value_heads * value_dim,
+            intermediate=count("mamba_d_ssm", default=value_heads * value_dim),
             state_dtype=state,
         )
     if "mamba_d_state" in config or ("state_size" in config and "conv_kernel" in config):

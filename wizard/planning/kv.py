@@ -191,7 +191,9 @@ def layer_pages(facts: ModelFacts, setup: CacheSetup) -> tuple[tuple[Page, ...],
             pages.append((Page("recurrent", block, state_page, kept_states=kept + setup.speculative_tokens),))
         else:
             one = attention_page(facts, setup, kind, block)
-            if facts.indexer_head_dim:
+            if facts.both_in_each_layer:
+                pages.append((one, Page("recurrent", block, state_page, kept_states=kept + setup.speculative_tokens)))
+            elif facts.indexer_head_dim:
                 # An FP8 key and one fp32 scale for 128 values; v1/attention/backends/mla/indexer.py.
                 entry = facts.indexer_head_dim + 4 * cdiv(facts.indexer_head_dim, 128)
                 pages.append((one, Page("indexer", block, block * entry)))
@@ -229,7 +231,10 @@ def cache_groups(facts: ModelFacts, setup: CacheSetup) -> tuple[Group, ...]:
         return ()
     indices = [index for index, _ in flat]
     pages = [page for _, page in flat]
-    if not setup.grouping and any(page.kind == "full" for page in pages):
+    grouping = setup.grouping and bool(rule(setup.version, "groups"))
+    if any(page.kind == "chunked" for page in pages):
+        grouping = grouping and bool(rule(setup.version, "chunked-groups"))
+    if not grouping and any(page.kind == "full" for page in pages):
         pages = [
             replace(page, kind="full", window=0) if page.kind in ("sliding", "chunked") else page for page in pages
         ]

@@ -38,6 +38,7 @@ class Engine:
     capability: tuple[int, int] | None = None
     nvlink: bool | None = None
     wsl: bool = False
+    unified_memory: bool = False
     skip_vision: bool = False
     cpu_offload_gib: float = 0.0
 
@@ -151,6 +152,13 @@ def _feed_forward_parameters(facts: ModelFacts, index: int) -> int:
 
 
 def _layer_parameters(facts: ModelFacts, index: int) -> int:
+    if facts.architecture.startswith("NemotronH"):
+        # One part a layer: a state, attention, or a network.
+        kind = facts.layer_kinds[index]
+        return _feed_forward_parameters(facts, index) if kind == "none" else _attention_parameters(facts, kind)
+    if facts.both_in_each_layer:
+        both = _attention_parameters(facts, "full") + _attention_parameters(facts, "recurrent")
+        return both + _feed_forward_parameters(facts, index)
     return _attention_parameters(facts, facts.layer_kinds[index]) + _feed_forward_parameters(facts, index)
 
 
@@ -381,7 +389,7 @@ def graphs_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     if engine.enforce_eager:
         return 0.0, 0.0
     depth = facts.layers / engine.pipeline_parallel * facts.hidden_size
-    reserved = 0.1 + 4.6e-6 * min(depth, 210_000) + 1.2e-6 * max(0.0, depth - 210_000)
+    reserved = 0.05 + 5.0e-6 * min(depth, 400_000) + 1.2e-6 * max(0.0, depth - 400_000)
     real = 0.35 + 2.2e-6 * min(depth, 300_000) + 1.2e-6 * max(0.0, depth - 300_000) + (0.6 if facts.is_moe else 0.0)
     real += 0.3 if engine.max_num_seqs > 512 else 0.0
     return (reserved if rule(engine.version, "graphs-reserved") else 0.0), real
@@ -409,6 +417,9 @@ def other_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
         if facts.vocab_size % 2:
             # An odd row length keeps the logits from aligned kernels; seen: 0.21 more (Granite 3, vocabulary 49155).
             base += 0.21
+    if engine.unified_memory:
+        # Free memory is then the system's, so the engine's own process counts too (utils/mem_utils.py).
+        base, error = base + 1.8, 0.8
     kept = 0.0
     if _runner(facts, engine) == "v2":
         kept = engine.max_num_seqs * facts.vocab_size * _V2_KEPT_LOGIT_BYTES / GIB

@@ -153,6 +153,7 @@ def _choose_gpu(
         capability=capability,
         nvlink=_nvlink(machine, gpus),
         wsl=machine.wsl,
+        unified_memory=first.unified_memory,
         skip_vision=bool(pinned_switch(intent, "--language-model-only")),
         version_told=bool(intent.vllm_version),
         gpu_name=first.name,

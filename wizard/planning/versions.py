@@ -64,6 +64,11 @@ ROWS: tuple[Row, ...] = (
     Row("printed-size", (0, 21, 0), "concurrency", "vllm/v1/core/kv_cache_utils.py v0.21.0; PR 40694"),
     Row("graphs-reserved", (0, 0, 0), False, "vllm/envs.py v0.19.0 VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
     Row("graphs-reserved", (0, 20, 0), True, "vllm/envs.py v0.20.0 VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
+    # Whether layers of several kinds get groups of their own, or all count as full attention.
+    Row("groups", (0, 0, 0), False, "vllm/v1/core/kv_cache_utils.py v0.8.5 unify_hybrid_kv_cache_specs"),
+    Row("groups", (0, 9, 2), True, "vllm/v1/core/kv_cache_utils.py v0.9.2 _get_kv_cache_config_uniform_page_size"),
+    Row("chunked-groups", (0, 0, 0), False, "vllm/envs.py v0.13.0 VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"),
+    Row("chunked-groups", (0, 14, 0), True, "vllm/envs.py v0.15.0 VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"),
     # Layers of one kind per group: the smallest bucket, or the largest where it is not much larger.
     Row("group-ratio", (0, 0, 0), 1.0, "vllm/v1/core/kv_cache_utils.py v0.11.2"),
     Row("group-ratio", (0, 12, 0), 1.25, "vllm/v1/core/kv_cache_utils.py v0.12.0"),

@@ -131,3 +131,56 @@ def test_one_key_value_head_for_all_where_the_model_says_multi_query(facts: Fact
 
 def test_code_of_the_author_is_noticed(facts: Facts) -> None:
     assert facts(auto_map={"AutoModel": "modeling.Model"}).needs_remote_code
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds"),
+    [
+        pytest.param(
+            {
+                "architectures": ["KimiLinearForCausalLM"],
+                "linear_attn_config": {
+                    "kda_layers": [1, 2, 4],
+                    "full_attn_layers": [3],
+                    "num_heads": 8,
+                    "head_dim": 128,
+                },
+            },
+            "RRFR",
+            id="numbers-from-1",
+        ),
+        pytest.param(
+            {"architectures": ["BambaForCausalLM"], "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_state": 64},
+            "RFRR",
+            id="numbers-from-0",
+        ),
+        pytest.param(
+            {
+                "architectures": ["JambaForCausalLM"],
+                "attn_layer_period": 4,
+                "attn_layer_offset": 2,
+                "mamba_d_state": 16,
+            },
+            "RRFR",
+            id="a-period",
+        ),
+        pytest.param(
+            {"architectures": ["Llama4ForCausalLM"], "attention_chunk_size": 8192}, "CCCF", id="chunks-but-each-fourth"
+        ),
+        pytest.param(
+            {
+                "architectures": ["Lfm2ForCausalLM"],
+                "layer_types": ["conv", "conv", "full_attention", "conv"],
+                "conv_L_cache": 3,
+            },
+            "RRFR",
+            id="short-convolutions",
+        ),
+    ],
+)
+def test_each_kind_of_hybrid_says_in_its_own_way_where_attention_is(
+    facts: Facts, changes: dict[str, Any], kinds: str
+) -> None:
+    letters = {"full": "F", "recurrent": "R", "chunked": "C"}
+    made = facts(num_hidden_layers=4, layer_types=changes.pop("layer_types", None), **changes)
+    assert "".join(letters[kind] for kind in made.layer_kinds) == kinds

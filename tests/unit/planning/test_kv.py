@@ -191,3 +191,35 @@ def test_pages_of_two_sizes_are_made_equal_by_longer_blocks(facts: Facts) -> Non
     groups = cache_groups(made, setup())
     assert {group.page.kind: group.page.block for group in groups} == {"full": 16, "sliding": 32}
     assert len({group.page.size for group in groups}) == 1
+
+
+def test_a_delta_state_and_latent_attention_share_blocks_of_a_multiple_of_128(facts: Facts) -> None:
+    made = facts(
+        "deepseek-lite",
+        architectures=["KimiLinearForCausalLM"],
+        num_hidden_layers=4,
+        linear_attn_config={"kda_layers": [1, 2, 3], "full_attn_layers": [4], "num_heads": 32, "head_dim": 128},
+    )
+    # State: 3 x 4096 x 3 values of 2 bytes, and 32 x 128 x 128 of 4; a token takes 1,152 bytes.
+    assert block_tokens(made, setup("0.29.0")) == 128 * -(-(3 * 4096 * 3 * 2 + 32 * 128 * 128 * 4) // (128 * 1152))
+    assert len(cache_groups(made, setup("0.29.0"))) == 4
+
+
+def test_attention_and_state_in_one_layer_cost_both(facts: Facts) -> None:
+    made = facts(
+        architectures=["FalconH1ForCausalLM"],
+        num_hidden_layers=2,
+        mamba_n_heads=24,
+        mamba_d_head=64,
+        mamba_d_state=128,
+        mamba_d_ssm=1536,
+        mamba_n_groups=1,
+    )
+    kinds = sorted(group.page.kind for group in cache_groups(made, setup("0.29.0")))
+    assert kinds == ["full", "recurrent"]
+
+
+def test_chunks_count_as_full_attention_before_014(facts: Facts) -> None:
+    made = facts(architectures=["Llama4ForCausalLM"], attention_chunk_size=8192)
+    assert len(cache_groups(made, setup("0.13.0"))) == 1
+    assert len(cache_groups(made, setup("0.15.0"))) == 4
