@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("stop", "Stop a server that llm-setup started."),
     "status": ("status", "Servers: state, model, load."),
     "logs": ("logs", "Show or follow a server's log."),
+    "runtime": ("runtime", "Installed vLLM versions: list, install, use, remove."),
     "clients": ("clients", "List, show, diff, apply, restore and verify client files."),
     "run": ("run", "Start a client on the endpoint with nothing written to disk."),
     "profiles": ("profiles", "Named endpoints."),

@@ -48,8 +48,8 @@ def install_runtime(
     Python, or an environment that did not become what was wanted.
     """
     choice = choose_build(machine)
-    if build is not None:
-        choice = BuildChoice(build, choice.reason)
+    if build is not None and build != choice.build:
+        choice = BuildChoice(build, t("It was asked for."))
     version = version or install_plan.TESTED_VERSION
     folder = world.paths.runtimes / runtime_name(choice.build, version)
     done = _complete(world, folder)
@@ -57,15 +57,17 @@ def install_runtime(
         return done
     screen.title(t("Install vLLM {version} ({build} build)", version=version, build=choice.build))
     screen.step("info", choice.reason)
-    needed = max(1.0, install_plan.NEEDED_GIB[choice.build] - _size_gib(folder))
+    needed = max(1.0, install_plan.NEEDED_GIB[choice.build] - folder_size_gib(folder))
     check_disk(world, folder, needed, t("vLLM's {build} build", build=choice.build))
     plan = plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)
     return _install(world, screen, plan)
 
 
-def plan_new_runtime(world: World, machine: Machine, version: str | None) -> InstallPlan:
+def plan_new_runtime(world: World, machine: Machine, version: str | None, *, build: Build | None = None) -> InstallPlan:
     """What would be installed here, and how; only indexes are asked whether they answer."""
     choice = choose_build(machine)
+    if build is not None and build != choice.build:
+        choice = BuildChoice(build, choice.reason)
     version = version or install_plan.TESTED_VERSION
     folder = world.paths.runtimes / runtime_name(choice.build, version)
     return plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)
@@ -78,7 +80,7 @@ def _complete(world: World, folder: Path) -> Runtime | None:
     return runtime_from(probed, folder.name, "own") if probed and probed.complete else None
 
 
-def _size_gib(folder: Path) -> float:
+def folder_size_gib(folder: Path) -> float:
     """What an earlier, interrupted install has already written."""
     if not folder.is_dir():
         return 0.0

@@ -44,18 +44,22 @@ def find_runtime(world: World, screen: Screen, machine: Machine) -> Runtime | No
     for runtime in own:
         if runtime.name == chosen:
             return runtime
-    on_path = world.processes.which("vllm", world.env)
-    if on_path:
-        probed = _probe_beside(world, Path(on_path))
-        if probed and probed.complete:
-            runtime = runtime_from(probed, "path", "path")
-            if _fits(runtime, machine):
-                return runtime
-            screen.step(
-                "skipped",
-                t("{path} is vLLM's {build} build, which cannot run here", path=on_path, build=runtime.build),
-            )
+    on_path = path_runtime(world)
+    if on_path is not None:
+        if _fits(on_path, machine):
+            return on_path
+        text = t(
+            "{path} is vLLM's {build} build, which is not for this machine", path=on_path.folder, build=on_path.build
+        )
+        screen.step("skipped", text)
     return next((runtime for runtime in own if _fits(runtime, machine)), None)
+
+
+def path_runtime(world: World) -> Runtime | None:
+    """The vLLM on PATH, or None."""
+    script = world.processes.which("vllm", world.env)
+    probed = _probe_beside(world, Path(script)) if script else None
+    return runtime_from(probed, "path", "path") if probed and probed.complete else None
 
 
 def given_runtime(world: World, path: str) -> Runtime:
