@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import islice
@@ -58,13 +58,14 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class DeathLine:
-    """One wording. after: a pattern that one of the 40 lines before must match. raw: matched with the log's prefix."""
+    """One wording, as described at the top of the table. raw: matched with the log's prefix."""
 
     pattern: re.Pattern[str]
     words: frozenset[str]
     after: re.Pattern[str] | None
     any_level: bool
     raw: bool
+    alone: bool
     derive: str
     what: str
     fix: str
@@ -133,6 +134,7 @@ def _parse_line(row: dict[str, Any]) -> DeathLine:
         after=re.compile(row.pop("after")) if "after" in row else None,
         any_level=row.pop("level", "") == "any",
         raw=row.pop("raw", False),
+        alone=row.pop("alone", False),
         derive=row.pop("derive", ""),
         what=row.pop("what", ""),
         fix=row.pop("fix", ""),
@@ -260,9 +262,7 @@ def _describe(kind: DeathKind, line: DeathLine, groups: Mapping[str, str], saw: 
 
 
 def _without_texts(line: DeathLine) -> DeathLine:
-    return DeathLine(
-        line.pattern, line.words, line.after, line.any_level, line.raw, "", "", "", (), (), line.source, line.example
-    )
+    return replace(line, derive="", what="", fix="", commands=(), remedies=())
 
 
 def _values(line: DeathLine, groups: Mapping[str, str]) -> dict[str, str]:
@@ -298,7 +298,7 @@ _PREFIX = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w./@-]+(?:\[\d+\])?: "  # journald, syslog
     r"|\[pod/[^\]]+\]\s+"  # kubectl logs --prefix
     r"|[\w.-]+\s*\| "  # docker compose
-    r"|\((?:EngineCore|APIServer|ApiServer|Worker|VllmWorker|RayWorker|ServeReplica|DP|PP|TP|EngineWorker|pid=)[^)]*\)\s*"
+    r"|\([^()]{0,60}\bpid=\d+[^)]{0,60}\)\s*|\((?:EngineCore|APIServer|Worker|VllmWorker|RayWorker)\w*\)\s*"
     r"|\[(?:rank|Rank )\d+\]:\s?"
     r"|\[[\w]+\.py:\d+\]\s+"
     r")"
@@ -420,7 +420,7 @@ class LogJudge:
         self._exceptions: list[tuple[str, int]] = []
         self._explaining = 0
         self._looked_at = 0
-        self._up = self._stopped = self._leaving = False
+        self._up = self._stopped = self._leaving = self._begun = False
         self._position = 0
         self._held: str | bytes | None = None
 
@@ -554,6 +554,8 @@ class LogJudge:
                 kind, line = self._kinds[k], self._kinds[k].lines[n]
                 if line.after and not any(line.after.search(text) for text in self._recent):
                     continue
+                if line.alone and (self._exceptions or self._found):
+                    continue
                 if (k, n) not in self._found:
                     message = self._with_field(message)
                     self._found[k, n] = _Found(kind, line, groups, message, level, position)
@@ -575,11 +577,17 @@ class LogJudge:
         if not self._up:
             self._found = kept
         self._up = self._stopped = self._leaving = False
+        self._begun = True
 
     def _forget(self) -> None:
         self._found.clear()
         self._exceptions.clear()
         self._explaining = self._looked_at = 0
+
+    @property
+    def starting(self) -> bool:
+        """Whether a start was seen that neither came up nor was stopped."""
+        return self._begun and not (self._up or self._leaving)
 
     def deaths(self) -> tuple[Death, ...]:
         """What killed the server, root cause first; then other causes seen, and errors of single requests."""
@@ -691,5 +699,15 @@ def find_deaths_in_bytes(pieces: Iterable[bytes]) -> tuple[Death, ...]:
 
 
 def judge_log(lines: Iterable[str]) -> tuple[Problem, ...]:
-    """The problems in a server's log, the root cause first with severity error; others are warnings."""
-    return tuple(death.problem for death in find_deaths(lines))
+    """The problems in a server's log, the root cause first with severity error; others are warnings.
+
+    A log that ends while the server starts says so, as an information.
+    """
+    judge = LogJudge()
+    judge.read_lines(lines)
+    deaths = judge.deaths()
+    if not deaths and judge.starting:
+        kind = find_death("server-not-ready")
+        assert kind is not None
+        return (Problem(kind.code, t(kind.what), t(kind.why), (), Fix(t(kind.fix), kind.commands), "info"),)
+    return tuple(death.problem for death in deaths)

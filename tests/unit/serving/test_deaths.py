@@ -233,7 +233,6 @@ def test_an_unknown_validation_error_is_shown_with_the_lines_that_explain_it() -
             id="torch-tries-ipv6-first",
         ),
         pytest.param(f"{OOM}\nINFO:     Application startup complete.", id="came-up-after-all"),
-        pytest.param(f"{BANNER}\n{OOM}\n{BANNER}\nINFO 11-30 10:00:00 [x.py:1] Loading weights", id="started-again"),
         pytest.param(
             "INFO:     Application startup complete.\n(APIServer pid=1) INFO 11-30 13:40:23 "
             "[launcher.py:254] [shutdown] API "
@@ -244,6 +243,16 @@ def test_an_unknown_validation_error_is_shown_with_the_lines_that_explain_it() -
 )
 def test_a_healthy_log_brings_no_finding(log: str) -> None:
     assert judge_log(log.splitlines()) == ()
+
+
+def test_a_new_start_forgets_the_death_of_the_one_before() -> None:
+    problems = judge_log([BANNER, OOM, BANNER, "INFO 11-30 10:00:00 [x.py:1] Loading weights"])
+    assert [(p.code, p.severity) for p in problems] == [("server-not-ready", "info")]
+
+
+def test_a_kill_by_vllm_itself_is_not_taken_for_a_lack_of_memory() -> None:
+    log = "FrobnicationError: no frob\nCRITICAL 02-17 20:51:49 core_client.py:158] Got fatal signal\nKilled"
+    assert codes(log) == ["startup-failed"]
 
 
 def test_a_death_after_a_good_start_is_found() -> None:
