@@ -6,7 +6,7 @@ from wizard.doctor.bodies import excerpt
 from wizard.doctor.engine import Unseen
 from wizard.doctor.manners import Manner, Part, manner_of
 from wizard.doctor.observations import Exchange, Observations, Target
-from wizard.doctor.reach import Reach, Seen, judge_exchange, judge_reach
+from wizard.doctor.reach import Reach, Seen, judge_reach, judged
 from wizard.i18n import t
 from wizard.problems import Severity
 
@@ -62,15 +62,15 @@ def plain_works(reach: Reach) -> bool:
 def variation(seen: Observations, probe: str) -> Seen | None:
     """A variation's reply, or None where it was not sent."""
     exchange = seen.exchange(probe)
-    return judge_exchange(exchange, target_of(seen).wire) if exchange else None
+    return judged(seen, exchange, target_of(seen).wire) if exchange else None
 
 
 def refused(seen: Observations, probe: str) -> Seen | None:
     """The variation's reply when the server refused this very variation, else None."""
-    judged = variation(seen, probe)
-    if judged is None or judged.grade in ("works", "none", "blocked") or judged.family in PASSING:
+    reply = variation(seen, probe)
+    if reply is None or reply.grade in ("works", "none", "blocked") or reply.family in PASSING:
         return None
-    return judged
+    return reply
 
 
 def severity_for(seen: Observations, *parts: Part) -> Severity:

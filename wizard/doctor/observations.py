@@ -5,7 +5,7 @@ What was not looked at is None or empty; what was looked at and failed says so i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from wizard.endpoint.exchange import HttpFailure, HttpReply
@@ -215,6 +215,8 @@ class Observations:
     explicit: bool = False
     probed: bool = False
     client_type: str = ""
+    # What checks have worked out already from the same exchanges, so that each body is read once.
+    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def variable(self, name: str) -> str | None:
         """The value of an environment variable, or None where it is unset. An empty value is a value."""

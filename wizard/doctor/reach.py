@@ -79,6 +79,15 @@ def judge_exchange(exchange: Exchange, wire: Wire) -> Seen:
     return Seen(exchange, "answers", family, body)
 
 
+def judged(seen: Observations, exchange: Exchange, wire: Wire) -> Seen:
+    """As judge_exchange, read once. The exchange is kept beside the result, so that its identity stays its own."""
+    key = (id(exchange), wire)
+    if key not in seen.memo:
+        seen.memo[key] = (exchange, judge_exchange(exchange, wire))
+    found: Seen = seen.memo[key][1]
+    return found
+
+
 def judge_models(exchange: Exchange | None) -> tuple[tuple[str, int | None], ...] | None:
     """The list of models in a reply, or None where none came."""
     if exchange is None or exchange.reply is None or exchange.reply.status >= 300:
@@ -120,18 +129,26 @@ _GRADES: dict[Grade, int] = {"works": 0, "answers": 1, "blocked": 2, "page": 3, 
 
 def judge_reach(seen: Observations) -> Reach:
     """Put the probes of one endpoint together."""
+    key = ("reach", id(seen.exchanges), id(seen.target))
+    if key not in seen.memo:
+        seen.memo[key] = (seen.exchanges, seen.target, _judge_reach(seen))
+    found: Reach = seen.memo[key][2]
+    return found
+
+
+def _judge_reach(seen: Observations) -> Reach:
     target = seen.target
     assert target is not None
     wire = target.wire
     main_exchange = seen.exchange("main")
-    main = judge_exchange(main_exchange, wire) if main_exchange else None
+    main = judged(seen, main_exchange, wire) if main_exchange else None
     direct = _needs_direct(seen, main, wire)
     if direct and (past := seen.exchange("main.direct")) is not None:
-        main = judge_exchange(past, wire)
+        main = judged(seen, past, wire)
     tried: dict[str, Seen] = {}
     for exchange in seen.exchanges:
         if exchange.probe.startswith("main@"):
-            tried[exchange.probe[5:]] = judge_exchange(exchange, wire)
+            tried[exchange.probe[5:]] = judged(seen, exchange, wire)
     base, kind, best = _choose(target, main, tried)
     auth, better = _auth(seen, target, wire, best)
     models, listed_at = _models(seen, target, base, direct)
@@ -146,7 +163,7 @@ def _needs_direct(seen: Observations, main: Seen | None, wire: Wire) -> bool:
         return False
     if listed is not None and judge_models(seen.exchange("models")) is None:
         return True
-    return straight is not None and judge_exchange(straight, wire).grade in ("works", "answers")
+    return straight is not None and judged(seen, straight, wire).grade in ("works", "answers")
 
 
 def _choose(target: Target, main: Seen | None, tried: dict[str, Seen]) -> tuple[str | None, str, Seen | None]:
@@ -175,9 +192,9 @@ def _auth(seen: Observations, target: Target, wire: Wire, best: Seen | None) -> 
     for probe, style in styles:
         exchange = seen.exchange(probe)
         if style != configured and exchange is not None:
-            judged = judge_exchange(exchange, wire)
-            if judged.grade == "works" or (judged.grade == "answers" and judged.family not in _KEY_FAMILIES):
-                return style, judged
+            reply = judged(seen, exchange, wire)
+            if reply.grade == "works" or (reply.grade == "answers" and reply.family not in _KEY_FAMILIES):
+                return style, reply
     return configured, None
 
 

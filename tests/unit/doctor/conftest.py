@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ def starts_with_system(body: dict[str, Any], _: Headers) -> bool:
 def same_role_twice(body: dict[str, Any], _: Headers) -> bool:
     """Two messages of one role in a row."""
     found = roles(body)
-    return any(a == b for a, b in zip(found, found[1:], strict=False))
+    return any(a == b for a, b in itertools.pairwise(found))
 
 
 def content_is_list(body: dict[str, Any], _: Headers) -> bool:

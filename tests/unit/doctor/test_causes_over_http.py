@@ -38,6 +38,10 @@ CLAUDE = Patient("claude-code", "")
 CLINE = Patient("cline")
 PLAIN = Patient()
 UNAUTHORIZED = {"error": "Unauthorized"}
+CLIENTS = (
+    *("codex", "claude-code", "cline", "continue", "opencode", "qwen", "kilo", "crush", "pi", "aider", "llm", "roo"),
+    *("zed", "open-webui", "litellm", "cc-switch", "openai-sdk", "anthropic-sdk", "curl", "shell"),
+)
 HTML = "<!doctype html><html><head><title>Gateway</title></head><body></body></html>"
 
 
@@ -538,7 +542,8 @@ WHAT_CASES = [
                 {
                     "error": {
                         "code": 429,
-                        "message": "You exceeded your current quota. Quota exceeded for metric: generate_requests_per_minute",
+                        "message": "You exceeded your current quota. Quota exceeded for "
+                        "metric: generate_requests_per_minute",
                         "status": "RESOURCE_EXHAUSTED",
                     }
                 }
@@ -654,7 +659,8 @@ REQUEST_CASES = [
         models(),
         chat(
             error(
-                "This model's maximum context length is 4096 tokens. However, you requested 4200 tokens (200 in the messages, 4000 in the completion)."
+                "This model's maximum context length is 4096 tokens. However, you requested 4200 tokens "
+                "(200 in the messages, 4000 in the completion)."
             ),
             400,
         ),
@@ -673,7 +679,8 @@ REQUEST_CASES = [
         models(),
         chat(
             error(
-                "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens"
+                "This model's maximum context length is 2048 tokens. However, your "
+                "prompt contains at least 2049 input tokens"
             ),
             400,
         ),
@@ -685,7 +692,8 @@ REQUEST_CASES = [
         models(),
         chat(
             error(
-                "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens (8000 in the messages, 1000 in the completion)."
+                "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens "
+                "(8000 in the messages, 1000 in the completion)."
             ),
             400,
         ),
@@ -892,7 +900,8 @@ REQUEST_CASES = [
         models(),
         chat(
             error(
-                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+                "Unsupported parameter: 'max_tokens' is not supported with this model. "
+                "Use 'max_completion_tokens' instead."
             ),
             400,
             when=sends("max_tokens"),
@@ -1090,10 +1099,7 @@ HEALTHY_TOOL = {
     "patient",
     [
         pytest.param(Patient(name, "" if name in ("claude-code", "anthropic-sdk") else "/v1"), id=name)
-        for name in (
-            "codex claude-code cline continue opencode qwen kilo crush pi aider llm roo zed open-webui litellm cc-switch "
-            "openai-sdk anthropic-sdk curl shell"
-        ).split()
+        for name in CLIENTS
     ],
 )
 def test_a_healthy_server_gets_no_error_for_any_client(examined: Examined, patient: Patient) -> None:

@@ -278,8 +278,8 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
             ),
             *results,
             why=t(
-                "Packets get no answer at all: a firewall drops them, or the address is nobody's. A stopped server would "
-                "refuse at once."
+                "Packets get no answer at all: a firewall drops them, or the address is nobody's. "
+                "A stopped server would refuse at once."
             ),
             fix=t("Check the address, and that the firewall lets port {port} through.", port=network.port),
         )

@@ -11,7 +11,7 @@ from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, manner, target_of, unseen
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
-from wizard.doctor.reach import Reach, Seen, judge_exchange, judge_reach
+from wizard.doctor.reach import Reach, Seen, judge_reach, judged
 from wizard.doctor.symptoms import Family
 from wizard.i18n import t
 from wizard.problems import Problem
@@ -74,15 +74,15 @@ def nearest(model: str, ids: tuple[str, ...]) -> str:
 def _small_model(seen: Observations, reach: Reach) -> Problem | None:
     target = target_of(seen)
     refused = [
-        judged
+        reply
         for exchange in seen.exchanges
         if exchange.probe.startswith("small.")
-        and (judged := judge_exchange(exchange, target.wire)).grade == "answers"
-        and judged.family == "model"
+        and (reply := judged(seen, exchange, target.wire)).grade == "answers"
+        and reply.family == "model"
     ]
     if not refused:
         return None
-    names = [judged.exchange.probe[6:] for judged in refused]
+    names = [reply.exchange.probe[6:] for reply in refused]
     own = target.small_model is not None
     model = target.model
     return found(
@@ -158,7 +158,7 @@ def gateway_says(seen: Observations) -> Verdict:
         )
     if code == "waf-block":
         browser = seen.exchange("main.browser")
-        passed = browser is not None and judge_exchange(browser, target.wire).grade in ("works", "answers")
+        passed = browser is not None and judged(seen, browser, target.wire).grade in ("works", "answers")
         return found(
             code,
             t("A firewall in front of the API answers in its place ({status}).", status=best.status),

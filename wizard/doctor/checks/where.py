@@ -12,7 +12,7 @@ from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.judging import evidence, target_of, variation
 from wizard.doctor.observations import Observations, Target
 from wizard.doctor.probes import url_of
-from wizard.doctor.reach import Reach, judge_models, judge_reach
+from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
 from wizard.endpoint.urls import pasted_endpoint, without_endpoint
 from wizard.i18n import t
 from wizard.problems import Problem
@@ -155,9 +155,9 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
         return prefix
     other = next(
         (
-            judged
+            reply
             for name in ("other.chat", "other.chat.root")
-            if (judged := variation_chat(seen, name)) is not None and judged.grade in ("works", "answers")
+            if (reply := variation_chat(seen, name)) is not None and reply.grade in ("works", "answers")
         ),
         None,
     )
@@ -231,12 +231,10 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
     )
 
 
-def variation_chat(seen: Observations, probe: str):  # type: ignore[no-untyped-def]
+def variation_chat(seen: Observations, probe: str) -> Seen | None:
     """A reply to a chat request, whatever the client's own protocol is."""
-    from wizard.doctor.reach import judge_exchange
-
     exchange = seen.exchange(probe)
-    return judge_exchange(exchange, "chat") if exchange else None
+    return judged(seen, exchange, "chat") if exchange else None
 
 
 def _what(form: str) -> str:
@@ -277,8 +275,8 @@ def _double_slash(seen: Observations, reach: Reach) -> Verdict:
     slashed = seen.exchange("main.slash")
     if slashed is None or reach.main is None or reach.main.grade != "works":
         return None
-    judged = variation(seen, "main.slash")
-    if judged is None or judged.grade not in ("absent", "page"):
+    slash = variation(seen, "main.slash")
+    if slash is None or slash.grade not in ("absent", "page"):
         return None
     return found(
         "base-url-trailing-slash",
@@ -286,7 +284,7 @@ def _double_slash(seen: Observations, reach: Reach) -> Verdict:
             "The base URL ends in `/`: a client that joins texts asks for `{path}`.",
             path=urlsplit(slashed.request.url).path,
         ),
-        evidence(judged),
+        evidence(slash),
         evidence(reach.main),
         severity="warning",
         commands=_apply(target, target.base_url.strip().rstrip("/")),

@@ -10,7 +10,7 @@ from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, target_of, unseen
 from wizard.doctor.observations import Observations, Target
-from wizard.doctor.reach import Reach, Seen, judge_exchange, judge_models, judge_reach
+from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
 from wizard.i18n import t
 from wizard.problems import Problem
 
@@ -153,13 +153,9 @@ def _refused(seen: Observations, reach: Reach) -> Seen | None:
     candidates = [reach.main, *reach.tried.values()]
     if reach.base is not None and reach.base in reach.tried:
         candidates.insert(0, reach.tried[reach.base])
-    for judged in candidates:
-        if (
-            judged is not None
-            and judged.family in ("auth", "key-format", "upstream-auth")
-            and judged.grade == "answers"
-        ):
-            return judged
+    for reply in candidates:
+        if reply is not None and reply.family in ("auth", "key-format", "upstream-auth") and reply.grade == "answers":
+            return reply
     return None
 
 
@@ -203,8 +199,8 @@ def _other_style(seen: Observations, reach: Reach, target: Target) -> Verdict:
     for style in ("x-api-key", "bearer"):
         exchange = seen.exchange(f"auth.{style}")
         if exchange is not None:
-            judged = judge_exchange(exchange, target.wire)
-            if judged.family == "auth" and judged.grade == "answers":
+            reply = judged(seen, exchange, target.wire)
+            if reply.family == "auth" and reply.grade == "answers":
                 good = "ANTHROPIC_AUTH_TOKEN" if style == "x-api-key" else "ANTHROPIC_API_KEY"
                 return found(
                     "gateway-auth-header-style",
@@ -222,9 +218,9 @@ def _accepted_on_another_path(seen: Observations, target: Target) -> Seen | None
     for name in ("other.chat", "other.chat.root"):
         exchange = seen.exchange(name)
         if exchange is not None:
-            judged = judge_exchange(exchange, "chat")
-            if judged.grade == "works":
-                return judged
+            reply = judged(seen, exchange, "chat")
+            if reply.grade == "works":
+                return reply
     return None
 
 
