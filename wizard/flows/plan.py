@@ -12,7 +12,7 @@ from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
-from wizard.planning.catalogue import catalogue_facts, unknown_model
+from wizard.planning.catalogue import catalogue_facts, unknown_model, with_near_names
 from wizard.planning.facts import (
     MAX_CONFIG_BYTES,
     ModelFacts,
@@ -245,7 +245,7 @@ def _hub_facts(world: World, model: str, source: HubSource, hub: Hub) -> ModelFa
     reply = hub.get(source.file_url(model, "config.json"), timeout_s=left_s(), max_bytes=MAX_CONFIG_BYTES + 1)
     problem = judge_reply(source, model, reply, has_token=hub.has_token)
     if problem is not None:
-        raise ProblemError(problem)
+        raise ProblemError(with_near_names(problem, model))
     body = reply.body if isinstance(reply, HttpReply) else b""
     facts = parse_model_config(model, parse_config_bytes(model, body), serve_as=model, source="hub")
     return _with_sizes(facts, _hub_sizes(world, model, source, hub, facts, begun))

@@ -79,22 +79,47 @@ VibeVoiceAsrForConditionalGeneration VoxtralForConditionalGeneration VoxtralReal
 WhisperForConditionalGeneration Zamba2ForCausalLM
 """
 
-_DROPPED_NAMES = """
-AquilaForCausalLM AquilaModel ArcticForCausalLM AyaVisionForConditionalGeneration BaiChuanForCausalLM
-BaichuanForCausalLM BambaForCausalLM ChameleonForConditionalGeneration Cheers
-CheersForConditionalGeneration DonutForConditionalGeneration Dots1ForCausalLM
-ErnieForSequenceClassification ErnieForTokenClassification ErnieModel Fairseq2LlamaForCausalLM
-FireRedLIDForConditionalGeneration FuyuForCausalLM GritLM Grok1ForCausalLM Grok1ModelForCausalLM
-HCXVisionForCausalLM InternLM2VEForCausalLM InternLMForCausalLM JAISLMHeadModel MPTForCausalLM
-MantisForConditionalGeneration MiniMaxForCausalLM MiniMaxM1ForCausalLM MiniMaxText01ForCausalLM
-MiniMaxVL01ForConditionalGeneration MllamaForConditionalGeneration MotifForCausalLM MptForCausalLM
-MusicFlamingoForConditionalGeneration OuroForCausalLM PersimmonForCausalLM Phi3SmallForCausalLM
-Phi4FlashForCausalLM Phi4MultimodalForCausalLM Plamo2ForCausalLM PrithviGeoSpatialMAE QWenLMHeadModel
-QwenVLForConditionalGeneration RWForCausalLM StableLMEpochForCausalLM Tarsier2ForConditionalGeneration
-TarsierForConditionalGeneration TeleChatForCausalLM XverseForCausalLM
-"""
+# The last release that served it, and what it served.
+_DROPPED_AFTER = {
+    "0.9.2": """
+        Phi3SmallForCausalLM
+    """,
+    "0.10.2": """
+        DonutForConditionalGeneration MllamaForConditionalGeneration MotifForCausalLM
+        Phi4FlashForCausalLM
+    """,
+    "0.12.0": """
+        Phi4MultimodalForCausalLM
+    """,
+    "0.22.0": """
+        JAISLMHeadModel
+    """,
+    "0.23.0": """
+        BaiChuanForCausalLM BaichuanForCausalLM BambaForCausalLM Dots1ForCausalLM
+        ErnieForSequenceClassification ErnieForTokenClassification ErnieModel InternLM2VEForCausalLM
+        InternLMForCausalLM MiniMaxForCausalLM MiniMaxM1ForCausalLM MiniMaxText01ForCausalLM
+        MiniMaxVL01ForConditionalGeneration QWenLMHeadModel QwenVLForConditionalGeneration
+        Tarsier2ForConditionalGeneration XverseForCausalLM
+    """,
+    "0.24.0": """
+        AquilaForCausalLM AquilaModel AyaVisionForConditionalGeneration Grok1ForCausalLM
+        Grok1ModelForCausalLM MantisForConditionalGeneration MusicFlamingoForConditionalGeneration
+        TarsierForConditionalGeneration
+    """,
+    "0.25.0": """
+        FuyuForCausalLM PersimmonForCausalLM TeleChatForCausalLM
+    """,
+    "0.26.0": """
+        OuroForCausalLM Plamo2ForCausalLM
+    """,
+    "0.28.0": """
+        ArcticForCausalLM ChameleonForConditionalGeneration Cheers CheersForConditionalGeneration
+        Fairseq2LlamaForCausalLM FireRedLIDForConditionalGeneration GritLM HCXVisionForCausalLM
+        MPTForCausalLM MptForCausalLM PrithviGeoSpatialMAE RWForCausalLM StableLMEpochForCausalLM
+    """,
+}
 _SERVED = frozenset(_SERVED_NAMES.split())
-_DROPPED = frozenset(_DROPPED_NAMES.split())
+_DROPPED = {name: last for last, names in _DROPPED_AFTER.items() for name in names.split()}
 
 
 def is_known_architecture(name: str) -> bool:
@@ -102,6 +127,6 @@ def is_known_architecture(name: str) -> bool:
     return name in _SERVED or name in _DROPPED
 
 
-def is_dropped_architecture(name: str) -> bool:
-    """Whether only versions before 0.32 serve it."""
-    return name in _DROPPED
+def last_version(name: str) -> str | None:
+    """The last release that served it, where newer ones do not; None for one that is served still."""
+    return _DROPPED.get(name)

@@ -77,3 +77,14 @@ def unknown_model(model: str, what: str) -> ProblemError:
             fix=Fix(fix, (f"llm-setup plan {near[0]}",) if near else ()),
         )
     )
+
+
+def with_near_names(problem: Problem, model: str) -> Problem:
+    """A hub's problem, with names of the catalogue that may have been meant, or the original of a copy."""
+    copy = find_base_model(model)
+    near = (copy.id,) if copy is not None else nearest_models(model)
+    if not near or problem.fix is None:
+        return problem
+    names = t(" or ").join(f"`{name}`" for name in near)
+    text = t("The catalogue can plan {names} without the hub.", names=names)
+    return replace(problem, fix=replace(problem.fix, text=f"{problem.fix.text} {text}"))

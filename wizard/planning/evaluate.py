@@ -8,11 +8,12 @@ from typing import Literal
 
 from wizard.hardware.machine import GIB
 from wizard.i18n import t
+from wizard.planning.architectures import last_version
 from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import CacheSetup, KvLayout, kv_layout
 from wizard.planning.measured import MeasuredStart, start_key
 from wizard.planning.memory import Budget, Engine, Rank, memory_budget, rank_weights_gib
-from wizard.planning.versions import Version, rule
+from wizard.planning.versions import Version, parse_version, rule
 from wizard.problems import Fix, Problem
 
 Device = Literal["cuda", "rocm", "xpu", "cpu"]
@@ -279,6 +280,8 @@ def _refusal(
     facts: ModelFacts, knobs: Knobs, budget: Budget, layout: KvLayout, length: int, longest: int
 ) -> Problem | None:
     """Why the server would not start, or None. The codes are those of the server's own deaths."""
+    if (cannot := _unsupported(facts, knobs)) is not None:
+        return cannot
     heads = facts.attention_heads
     if heads % knobs.tensor_parallel:
         return Problem(
@@ -332,6 +335,36 @@ def _refusal(
         or _states_refusal(facts, knobs, budget, layout)
         or _graphs_refusal(facts, knobs, budget)
     )
+
+
+def _unsupported(facts: ModelFacts, knobs: Knobs) -> Problem | None:
+    """What this version, or this GPU, cannot do at all."""
+    last = last_version(facts.architecture)
+    if last is not None and knobs.version.numbers[:2] > parse_version(last).numbers[:2]:
+        return Problem(
+            "unsupported-architecture",
+            t("vLLM {version} no longer serves {name}.", version=knobs.version, name=facts.architecture),
+            t("The last version that did is {last}.", last=last),
+            fix=Fix(t("Install vLLM {last}, or choose another model.", last=last)),
+        )
+    if knobs.device != "cuda" or knobs.capability is None:
+        return None
+    have = f"{knobs.capability[0]}.{knobs.capability[1]}"
+    if knobs.dtype == "bfloat16" and knobs.capability < (8, 0):
+        return Problem(
+            "bf16-unsupported",
+            t("This GPU (compute capability {have}) has no bfloat16.", have=have),
+            t("vLLM refuses it below 8.0."),
+            fix=Fix(t("Use `--dtype half`.")),
+        )
+    if facts.quantization and facts.quantization.method in ("fp8", "fbgemm_fp8") and knobs.capability < (7, 5):
+        return Problem(
+            "fp8-unsupported",
+            t("This GPU (compute capability {have}) cannot run FP8 weights.", have=have),
+            t("vLLM's kernels for them need 7.5 at least."),
+            fix=Fix(t("Take another variant of the model, such as AWQ or GPTQ.")),
+        )
+    return None
 
 
 def _short(knobs: Knobs, budget: Budget, layout: KvLayout, length: int, longest: int) -> Problem | None:

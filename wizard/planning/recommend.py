@@ -168,7 +168,7 @@ def _choose_gpu(
     outcome, auto = best
     if len(gpus) > 1:
         _note_split(outcome.knobs, len(gpus), notes, warnings)
-    _warn_about(machine, facts, outcome, gpus, warnings)
+    _warn_about(machine, facts, intent, outcome, warnings)
     _warn_clients(intent, outcome, warnings)
     return Choice(outcome, auto, notes, tuple(warnings))
 
@@ -234,7 +234,7 @@ def _splits(facts: ModelFacts, intent: Intent, gpus: tuple[Gpu, ...]) -> list[tu
             raise bad_value(
                 flag,
                 str(tp if flag.startswith("--t") else pp),
-                t("at most the {count} GPUs of this machine", count=count),
+                t("no more ranks than this machine has GPUs: {count}", count=count),
             )
     if (pp or 1) > facts.layers:
         raise bad_value("--pipeline-parallel-size", str(pp), t("at most one rank for each of the model's layers"))
@@ -369,15 +369,14 @@ def _note_split(knobs: Knobs, count: int, notes: dict[str, str], warnings: list[
         )
 
 
-def _warn_about(
-    machine: Machine, facts: ModelFacts, outcome: Outcome, gpus: tuple[Gpu, ...], warnings: list[str]
-) -> None:
+def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Outcome, warnings: list[str]) -> None:
     knobs = outcome.knobs
     if machine.wsl:
         warnings.append(t("Under WSL2 the GPU's free memory is not exact; the cache may come out larger or smaller."))
-    method = facts.quantization.method if facts.quantization else ""
-    if method in ("fp8", "fbgemm_fp8") and knobs.capability and knobs.capability < (8, 0):
-        warnings.append(t("FP8 weights need a GPU of compute capability 8.0 or more."))
+    if intent.pinned("--speculative-config") is not None:
+        warnings.append(t("The memory of speculative decoding is not in this budget; the cache comes out smaller."))
+    if facts.architecture.startswith("DeepseekV4"):
+        warnings.append(t("This model packs its cache in ways that this plan only approximates; expect more tokens."))
     if knobs.tensor_parallel > 1 and machine.shm_total_gib is not None and machine.shm_total_gib < 1:
         warnings.append(
             t(

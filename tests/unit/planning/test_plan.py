@@ -337,3 +337,30 @@ def test_a_measured_start_replaces_the_estimate(facts: Facts, gpu_machine: Gpu) 
     assert after.memory.kv_tokens_high - after.memory.kv_tokens_low < 2000
     other = plan_serve(machine, facts(gib=14.96), Intent(vllm_version="0.32.0", pins=pins("max-num-seqs=8")), (start,))
     assert not other.memory.measured
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changes", "intent", "code"),
+    [
+        pytest.param("T4", {}, Intent(pins=pins("dtype=bfloat16")), "bf16-unsupported", id="bf16-on-turing"),
+        pytest.param(
+            "V100 32GB",
+            {"quantization_config": {"quant_method": "fp8"}},
+            Intent(),
+            "fp8-unsupported",
+            id="fp8-on-volta",
+        ),
+        pytest.param(
+            "H100",
+            {"architectures": ["BaichuanForCausalLM"]},
+            Intent(vllm_version="99.0"),
+            "unsupported-architecture",
+            id="no-longer-served",
+        ),
+    ],
+)
+def test_what_a_gpu_or_a_version_cannot_do_is_said(
+    facts: Facts, gpu_machine: Gpu, gpu: str, changes: dict[str, Any], intent: Intent, code: str
+) -> None:
+    plan = plan_serve(gpu_machine(gpu), facts("smollm", gib=0.26, **changes), intent)
+    assert [problem.code for problem in plan.problems] == [code]
