@@ -130,8 +130,15 @@ def _plan(world: World, machine: Machine, answers: ServeAnswers, version: str) -
         context_tokens=answers.context_tokens,
         vllm_version=version,
         pins=answers.pins,
+        kv_space_gib=_given_kv_space(world),
     )
     return plan_for(world, answers.model, machine=machine, intent=intent)
+
+
+def _given_kv_space(world: World) -> int | None:
+    """The KV cache's size on a CPU where the user's environment says it, GiB; else the plan chooses."""
+    text = world.env.get("VLLM_CPU_KVCACHE_SPACE", "").strip()
+    return int(text) if text.isdigit() and int(text) > 0 else None
 
 
 def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, answers: ServeAnswers) -> Prepared:
@@ -143,13 +150,15 @@ def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, 
     arguments = _embedded_arguments(model, answers)
     # Its flags are fixed, so that the road is quick and tools work; the plan says what memory they take.
     pins = pins_of(arguments)
-    space = int(dict(model.environment)["VLLM_CPU_KVCACHE_SPACE"])
+    environment = dict(model.environment)
+    space = _given_kv_space(world) or int(environment["VLLM_CPU_KVCACHE_SPACE"])
+    environment["VLLM_CPU_KVCACHE_SPACE"] = str(space)
     intent = Intent(vllm_version=runtime.vllm_version, pins=pins, kv_space_gib=space)
     return Prepared(
         runtime,
         model.folder,
         arguments,
-        dict(model.environment),
+        environment,
         model.weights_gib,
         (too_small_for_an_agent(),),
         plan_for(world, model.folder, machine=machine, intent=intent),
