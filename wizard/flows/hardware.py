@@ -176,6 +176,9 @@ def _nvidia(machine: Machine, host: Host, reader: GpuReader, time_limit_s: float
             if (host.text(f"sys/bus/pci/devices/{address}/vendor") or "").strip() == _NVIDIA_VENDOR
             and (host.text(f"sys/bus/pci/devices/{address}/class") or "").startswith(_DISPLAY_CLASS)
         ]
+        if not cards and machine.wsl and host.exists("dev/dxg") and not machine.gpus:
+            why = t("GPU: Windows passes one on, but without NVIDIA's library for WSL; see `nvidia-smi` in Windows")
+            return replace(machine, unknown=(*machine.unknown, why))
         if not cards:
             return machine
         if error == "driver-library-missing":

@@ -14,7 +14,7 @@ import pytest
 
 Run = Callable[..., Any]
 FAST = "first=0.05;gap=0.01;tokens=10"
-ONE = ("--concurrency", "1", "--requests", "8")
+EIGHT = ("--concurrency", "4", "--requests", "8")
 
 
 def truth(server: str) -> Any:
@@ -47,20 +47,20 @@ def test_each_concurrency_has_its_figures(bench: Run) -> None:
 
 
 def test_a_first_chunk_without_a_token_is_no_first_token(bench: Run) -> None:
-    (result,) = bench("role=0.001;" + FAST, *ONE).results
+    (result,) = bench("role=0.001;" + FAST, *EIGHT).results
     assert result["time_to_first_token_ms"]["p50"] > 40
 
 
 def test_warm_up_is_in_no_figure(bench: Run, server: str) -> None:
     truth(server)
-    ran = bench(FAST, *ONE, "--warmup", "3")
+    ran = bench(FAST, *EIGHT, "--warmup", "3")
     assert ran.results[0]["requests"] == 8
     assert truth(server)["requests"] == 11
     assert ran.document["warmup_time_to_first_token_ms"].popitem()[1] > 40
 
 
 def test_max_tokens_bounds_the_answer(bench: Run) -> None:
-    assert bench(FAST, *ONE, "--max-tokens", "3").results[0]["output_tokens"] == 24
+    assert bench(FAST, *EIGHT, "--max-tokens", "3").results[0]["output_tokens"] == 24
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_max_tokens_bounds_the_answer(bench: Run) -> None:
     ],
 )
 def test_errors_are_told_apart_and_counted(bench: Run, behaviour: str, kind: str) -> None:
-    ran = bench(f"{behaviour};{FAST}", *ONE, "--warmup", "0")
+    ran = bench(f"{behaviour};{FAST}", *EIGHT, "--warmup", "0")
     assert ran.code == 1
     (result,) = ran.results
     assert result["errors"] in (4, 8)
@@ -86,7 +86,7 @@ def test_errors_are_told_apart_and_counted(bench: Run, behaviour: str, kind: str
 
 
 def test_a_stall_shows_in_the_tail_and_not_in_the_median(bench: Run) -> None:
-    (result,) = bench(f"stall=5;pause=0.4;{FAST}", *ONE).results
+    (result,) = bench(f"stall=5;pause=0.4;{FAST}", *EIGHT).results
     assert result["inter_token_latency_ms"]["p50"] < 50
     assert result["inter_token_latency_ms"]["p99"] > 350
 
@@ -97,19 +97,19 @@ def test_a_server_that_never_ends_is_given_up(bench: Run) -> None:
 
 
 def test_usage_that_lies_is_marked(bench: Run) -> None:
-    (result,) = bench(f"lie=2;{FAST}", *ONE).results
+    (result,) = bench(f"lie=2;{FAST}", *EIGHT).results
     assert result["output_tokens"] == 80
     assert any("usage" in note for note in result["notes"])
 
 
 def test_usage_that_is_missing_is_marked(bench: Run) -> None:
-    (result,) = bench(f"usage=0;{FAST}", *ONE).results
+    (result,) = bench(f"usage=0;{FAST}", *EIGHT).results
     assert result["tokens_from"] == "chunks"
     assert result["prompt_tokens"] is None
 
 
 def test_several_tokens_in_a_chunk_give_a_true_time_per_token(bench: Run) -> None:
-    (result,) = bench("each=2;first=0.05;gap=0.02;tokens=20", *ONE).results
+    (result,) = bench("each=2;first=0.05;gap=0.02;tokens=20", *EIGHT).results
     assert result["output_tokens"] == 160
     assert result["time_per_output_token_ms"]["p50"] == pytest.approx(180 / 19, abs=5)
 
@@ -126,23 +126,23 @@ def test_profiles_are_measured_side_by_side(bench: Run, server: str, tmp_path: P
     assert (near["target"], far["target"]) == ("near", "far")
     assert (near["requests"], far["requests"]) == (8, 8)
     assert far["time_to_first_token_ms"]["p50"] - near["time_to_first_token_ms"]["p50"] == pytest.approx(100, abs=60)
-    assert bench("", *ONE).results[0]["target"] == "near"
+    assert bench("", *EIGHT).results[0]["target"] == "near"
 
 
 def test_own_prompts_come_from_a_file(bench: Run, tmp_path: Path) -> None:
     path = tmp_path / "prompts with space ü.txt"
     path.write_text("eins\nzwei\n")
-    assert bench(FAST, *ONE, "--prompts", str(path)).code == 0
+    assert bench(FAST, *EIGHT, "--prompts", str(path)).code == 0
     path.write_text("\n")
-    assert bench(FAST, *ONE, "--prompts", str(path)).code == 2
-    assert bench(FAST, *ONE, "--prompts", str(tmp_path / "none")).code == 2
+    assert bench(FAST, *EIGHT, "--prompts", str(path)).code == 2
+    assert bench(FAST, *EIGHT, "--prompts", str(tmp_path / "none")).code == 2
 
 
 def test_nothing_listening_is_counted_not_a_crash(bench: Run) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    ran = bench(FAST, *ONE, url=url)
+    ran = bench(FAST, *EIGHT, url=url)
     assert ran.code == 1
     assert ran.results[0]["errors"] == 8
     assert ran.results[0]["error_kinds"].popitem()[0].startswith("no connection")
@@ -160,7 +160,7 @@ def test_without_any_endpoint_the_missing_flag_is_named(bench: Run) -> None:
 
 
 def test_the_table_is_for_people_and_the_key_for_nobody(bench: Run) -> None:
-    ran = bench(FAST, *ONE, plain=True, env={"LLM_SETUP_API_KEY": "sk-0123456789abcdef"})
+    ran = bench(FAST, *EIGHT, plain=True, env={"LLM_SETUP_API_KEY": "sk-0123456789abcdef"})
     assert ran.code == 0
     assert "first token p50" in ran.out
     assert "sk-0123456789abcdef" not in ran.out + ran.err

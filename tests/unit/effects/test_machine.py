@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wizard.effects.machine import Host
-from wizard.effects.nvml import Child
+from wizard.effects.nvml import Child, start_amdsmi
 
 
 def script(folder: Path, text: str) -> Path:
@@ -49,6 +50,37 @@ def test_a_python_that_cannot_be_started_is_said_so(tmp_path: Path, monkeypatch:
     reading = Child(script(tmp_path, ""), {}).reading(1.0)
     assert reading.ended == "not-started"
     assert "no-python" in reading.text
+
+
+AMDSMI = """
+class AmdSmiException(Exception): pass
+def amdsmi_init(): pass
+def amdsmi_get_processor_handles(): return [1, 2]
+def amdsmi_get_gpu_device_bdf(handle): return f"0000:0{handle}:00.0"
+def amdsmi_get_gpu_asic_info(handle):
+    if handle == 2:
+        raise AmdSmiException("not supported")
+    return {"market_name": "AMD Instinct MI300X"}
+def amdsmi_get_gpu_vram_usage(handle): return {"vram_total": 196592, "vram_used": 285}
+"""
+
+
+def test_amds_library_is_asked_where_it_can_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "amdsmi.py").write_text(AMDSMI)
+    reading = start_amdsmi({**os.environ, "PYTHONPATH": str(tmp_path)}).reading(20.0)
+    assert reading.ended == "done", reading.text
+    assert [json.loads(line) for line in reading.lines] == [
+        {"event": "gpu", "bus": "0000:01:00.0", "name": "AMD Instinct MI300X", "total_mib": 196592, "used_mib": 285},
+        {"event": "gpu", "bus": "0000:02:00.0", "total_mib": 196592, "used_mib": 285},
+    ]
+
+
+def test_without_amds_library_there_is_only_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "amdsmi.py").write_text("raise OSError('libamd_smi.so: cannot open shared object file')\n")
+    reading = start_amdsmi({**os.environ, "PYTHONPATH": str(tmp_path)}).reading(20.0)
+    (line,) = reading.lines
+    assert json.loads(line)["event"] == "error"
+    assert reading.ended == "done"
 
 
 def test_missing_files_and_folders_are_none_and_empty(tmp_path: Path) -> None:

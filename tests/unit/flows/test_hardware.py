@@ -121,6 +121,13 @@ def test_wsl_and_ssh(tmp_path: Path) -> None:
     assert machine.ssh
 
 
+def test_wsl_with_a_gpu_but_without_its_library_says_so(tmp_path: Path) -> None:
+    files = {"proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2\n", "dev/dxg": ""}
+    machine = observe(tmp_path, files)
+    assert machine.gpus == ()
+    assert "Windows" in machine.unknown[0]
+
+
 def test_holders_get_names_and_users(tmp_path: Path) -> None:
     files = {
         "proc/4242/status": "Name:\tpython\nUid:\t1000\t1000\t1000\t1000\n",
