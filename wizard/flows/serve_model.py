@@ -80,6 +80,11 @@ def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswer
     """Find or install the runtime, get the model where it is the embedded one, and plan its flags."""
     from wizard.flows.runtime import ensure_runtime
 
+    if answers.model is not None:
+        # A model that nobody knows is said before an install of several minutes, not after it.
+        from wizard.flows.plan import ModelSource, observe_model
+
+        observe_model(world, answers.model, ModelSource())
     runtime = ensure_runtime(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
     screen.step("ok", f"vLLM {runtime.vllm_version} ({runtime.build})", runtime.folder)
     if answers.model is None:

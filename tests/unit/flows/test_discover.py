@@ -62,3 +62,11 @@ def test_a_refused_key_still_gives_the_endpoint(world: Any, root: str) -> None:
     found = discover_endpoint(world, root, "m", Secret("sk-wrong-0000000000"))
     assert found.openai_base_url == f"{root}/v1"
     assert found.anthropic_base_url == root
+
+
+@pytest.mark.parametrize("url", ["ftp://host/v1", "http://", "http://a b/v1"])
+def test_what_is_no_url_is_wrong_usage(world: Any, url: str) -> None:
+    with pytest.raises(ProblemError) as raised:
+        discover_endpoint(world, url, "m", None)
+    assert raised.value.problem.code == "base-url-invalid"
+    assert raised.value.exit_code == 2
