@@ -1,0 +1,157 @@
+"""A page for each code that a problem may carry, from the tables that the findings themselves are made of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from wizard.clients.spec import SPEC_NAME, parse_spec
+from wizard.doctor.causes import all_causes
+from wizard.serving.deaths import all_deaths
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Page(NamedTuple):
+    """One code: its title, why it happens, what to do, what tells it apart, where it is met."""
+
+    code: str
+    title: str
+    why: str
+    fix: str
+    tells: str = ""
+    met: str = ""
+    lines: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()
+
+
+def pages() -> dict[str, str]:
+    """`problems/CODE.md` for each, and `problems/README.md`, which lists them."""
+    found: dict[str, Page] = {}
+    for page in (*_causes(), *_deaths(), *_traps(), *_raised()):
+        found.setdefault(page.code, page)
+    texts = {f"problems/{page.code}.md": _render(page, found) for page in found.values()}
+    return {"problems/README.md": _index(found), **texts}
+
+
+def _causes() -> Iterator[Page]:
+    for cause in all_causes():
+        yield Page(
+            cause.code, cause.title, cause.why, cause.fix, cause.tells, "doctor", explains=tuple(sorted(cause.explains))
+        )
+
+
+def _deaths() -> Iterator[Page]:
+    for death in all_deaths():
+        lines = tuple(line.example for line in death.lines if line.example)
+        yield Page(death.code, _plain(death.what), death.why, death.fix, "", "log", lines, death.commands)
+
+
+def _traps() -> Iterator[Page]:
+    for path in sorted((ROOT / "templates").glob(f"*/{SPEC_NAME}")):
+        spec = parse_spec(path.parent.name, path.read_text(encoding="utf-8"))
+        for trap in spec.traps:
+            yield Page(trap.code, trap.what, trap.why, trap.fix, met="clients", commands=trap.commands)
+
+
+def _raised() -> Iterator[Page]:
+    """What commands raise themselves: the literal texts where each problem is made."""
+    for path in sorted((ROOT / "wizard").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or _name(call.func) not in ("Problem", "usage_error"):
+                continue
+            texts = [_literal(argument) for argument in call.args]
+            if len(texts) < 2 or not isinstance(call.args[0], ast.Constant) or not texts[1]:
+                continue
+            by_name = {word.arg: word.value for word in call.keywords}
+            why = _literal(by_name["why"]) if "why" in by_name else ""
+            fix = ""
+            if _name(call.func) == "Problem":
+                why = why or (texts[2] if len(texts) > 2 else "")
+                remedy = by_name.get("fix")
+                if isinstance(remedy, ast.Call) and remedy.args:
+                    fix = _literal(remedy.args[0])
+            elif len(texts) > 2:
+                fix = texts[2]
+            yield Page(texts[0], _plain(texts[1]), _plain(why), _plain(fix), met="commands")
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _literal(node: ast.expr) -> str:
+    """The text of a literal, or of the literal inside `t(...)`; empty for anything else."""
+    if isinstance(node, ast.Call) and _name(node.func) == "t" and node.args:
+        node = node.args[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _plain(text: str) -> str:
+    """A message's placeholders as words in capitals: `{port}` becomes `PORT`."""
+    out, rest = "", text
+    while "{" in rest:
+        before, _, after = rest.partition("{")
+        name, closed, rest = after.partition("}")
+        out += before + (name.split(":")[0].split(".")[0].upper() if closed else "{" + name)
+    return out + rest
+
+
+_MET = {
+    "doctor": "`llm-setup doctor` finds it from what it sees of client, network and endpoint.",
+    "log": "`llm-setup doctor --log FILE` and `llm-setup serve` find it in a server's log.",
+    "clients": "`llm-setup doctor` and `llm-setup clients` find it in a client's files.",
+    "commands": "A command says it when it cannot go on.",
+}
+
+
+def _render(page: Page, known: dict[str, Page]) -> str:
+    parts = [f"# {page.title.rstrip('.')}", f"`{page.code}`. {_MET[page.met]}"]
+    if page.why:
+        parts += ["## Why", _plain(page.why)]
+    if page.tells:
+        parts += ["## What tells it apart", page.tells]
+    if page.lines:
+        shown = "\n".join(line.strip()[:300] for line in page.lines[:6])
+        parts += ["## Lines that tell it", f"```text\n{shown}\n```"]
+    if page.fix:
+        parts += ["## What to do", _plain(page.fix)]
+    if page.commands:
+        commands = "\n".join(_plain(command) for command in page.commands)
+        parts.append(f"```sh\n{commands}\n```")
+    explained = [code for code in page.explains if code in known]
+    if explained:
+        listed = "\n".join(f"- [{known[code].title.rstrip('.')}]({code}.md)" for code in explained)
+        parts += ["## What follows from it", listed]
+    return "\n\n".join(parts) + "\n"
+
+
+_GROUPS = {
+    "doctor": "Between client and endpoint",
+    "clients": "In a client's files",
+    "log": "In a server's log",
+    "commands": "Said by commands",
+}
+
+
+def _index(known: dict[str, Page]) -> str:
+    parts = [
+        "# Problems",
+        "Every problem that llm-setup shows carries a code. Causes between client and endpoint stand in the order in "
+        "which the doctor ranks them: nearest to the root first.",
+    ]
+    for met, title in _GROUPS.items():
+        rows = [page for page in known.values() if page.met == met]
+        if met == "commands":
+            rows.sort(key=lambda page: page.code)
+        if rows:
+            listed = "\n".join(f"| [`{page.code}`]({page.code}.md) | {_cell(page.title)} |" for page in rows)
+            parts += [f"## {title}", f"| code | what |\n|---|---|\n{listed}"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
