@@ -304,7 +304,7 @@ _PREFIX = re.compile(
     r")"
 )
 _LEVEL = re.compile(
-    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?"
+    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d )?(?:\d\d:\d\d:\d\d )?\[?[\w./-]+:\d+\] ?"
     r"|(?P<plain>DEBUG|INFO|WARNING|ERROR|CRITICAL)(?::\s+|:[\w.]+:| - | \[[\w.]+:\d+\] )"
     r"|\[(?P<torch>[WEI])\d{0,4}[ :])"
 )
@@ -507,6 +507,9 @@ class LogJudge:
             )
         self._recent.append(line if len(line) < 300 else line[:300])
 
+    def _line(self, kind: int, number: int) -> DeathLine:
+        return self._kinds[kind].lines[number]
+
     def _look_at(self, line: str) -> tuple[str, str, tuple[_Match, ...]]:
         message, level = split_prefix(line)
         words = self._words.intersection(_WORD.findall(line))
@@ -518,7 +521,7 @@ class LogJudge:
         rows = sorted({index for word in words for index in self._by_word.get(word, ())})
         for index in rows:
             k, n = self._rows[index]
-            kind, row = self._kinds[k], self._kinds[k].lines[n]
+            kind, row = self._kinds[k], self._line(k, n)
             if level in _QUIET and not row.any_level:
                 continue
             match = row.pattern.search(line if row.raw else message)
@@ -526,10 +529,11 @@ class LogJudge:
                 matches.append((k, n, {name: value for name, value in match.groupdict().items() if value is not None}))
                 if kind.role != "hint" and not row.after:
                     break
-        if not matches:
-            if level in _QUIET or not message[:1].strip() or not _EXCEPTION.match(message):
-                return "", level, ()
+        certain = any(not self._line(k, n).after and self._kinds[k].role != "hint" for k, n, _ in matches)
+        if not certain and level not in _QUIET and message[:1].strip() and _EXCEPTION.match(message):
             matches.append((-4, 0, {}))
+        if not matches:
+            return "", level, ()
         return message[: _SAW_CHARACTERS * 2], level, tuple(matches)
 
     def _take(self, message: str, level: str, matches: tuple[_Match, ...], position: int) -> None:
@@ -551,7 +555,7 @@ class LogJudge:
                     # Pydantic says what is wrong in the lines below.
                     self._explaining = 2 if "validation error" in message else 0
             else:
-                kind, line = self._kinds[k], self._kinds[k].lines[n]
+                kind, line = self._kinds[k], self._line(k, n)
                 if line.after and not any(line.after.search(text) for text in self._recent):
                     continue
                 if line.alone and (self._exceptions or self._found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
@@ -109,7 +110,11 @@ def no_proxy_form(seen: Observations) -> Verdict:
     if not wrong:
         return None
     proxy = any(environment.get(name) or environment.get(name.lower()) for name in _PROXY_NAMES[:3])
-    caught = [(url, where) for url, where in _urls(seen) if _wanted_past(url, wrong) and route(url, environment).proxy]
+    caught = [
+        (url, where)
+        for url, where in _urls(seen)
+        if any(_is_meant(entry, urlsplit(url).hostname or "") for entry in wrong) and route(url, environment).proxy
+    ]
     hosts = list(dict.fromkeys(urlsplit(url).hostname or "" for url, _ in caught))
     plain = ",".join(dict.fromkeys(["localhost", "127.0.0.1", "::1", *hosts, *(e for e in entries if e not in wrong)]))
     exports = (f"export NO_PROXY={plain}", f"export no_proxy={plain}")
@@ -123,15 +128,16 @@ def no_proxy_form(seen: Observations) -> Verdict:
     )
 
 
-def _wanted_past(url: str, wrong: list[str]) -> bool:
-    """Whether one of the broken entries was meant for the URL's host."""
-    host = (urlsplit(url).hostname or "").lower()
+def _is_meant(entry: str, host: str) -> bool:
+    """Whether a broken entry was meant for the host: it holds the name, its domain, or a pattern that fits."""
+    entry, host = entry.lower(), host.lower()
     if not host:
         return False
     if is_loopback(host):
-        return any(re.search(r"localhost|127\.|::1", entry) for entry in wrong)
-    parts = [part for part in host.split(".") if part]
-    return any(host in entry.lower() or ".".join(parts[-2:]) in entry.lower() for entry in wrong)
+        return bool(re.search(r"localhost|127\.|::1", entry))
+    bare = entry.partition("://")[2] or entry
+    domain = ".".join(host.split(".")[-2:]) if not host.replace(".", "").isdigit() else host
+    return host in entry or domain in entry or any(fnmatch(host, part) for part in re.split(r"[\s;]+", bare) if part)
 
 
 def local_past_proxy(seen: Observations) -> Verdict:
@@ -145,7 +151,7 @@ def local_past_proxy(seen: Observations) -> Verdict:
         way = route(url, environment)
         if not host or not is_local(host) or way.proxy is None or host in problems:
             continue
-        if any(is_malformed(entry) and (host in entry or is_loopback(host)) for entry in way.unmatched):
+        if any(is_malformed(entry) and _is_meant(entry, host) for entry in way.unmatched):
             continue  # Told by `no_proxy_form`, which knows more.
         shown = re.sub(r"//[^/@]*@", "//", way.proxy)
         problems[host] = found(

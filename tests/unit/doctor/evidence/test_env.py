@@ -107,6 +107,18 @@ def test_start_up_files(line: str, codes: list[str], look: Any, problems: Any) -
         pytest.param(
             {"HTTP_PROXY": PROXY, "NO_PROXY": "localhost;127.0.0.1"}, LOCAL, ["no-proxy-malformed"], id="semicolons"
         ),
+        pytest.param(
+            {"HTTP_PROXY": PROXY, "NO_PROXY": "192.168.*"},
+            "http://192.168.1.5:8000/v1",
+            ["no-proxy-malformed"],
+            id="a-pattern-of-addresses",
+        ),
+        pytest.param(
+            {"HTTP_PROXY": PROXY, "NO_PROXY": "http://other.example"},
+            LOCAL,
+            ["proxy-env-captures-local", "no-proxy-malformed"],
+            id="a-broken-entry-for-another-host",
+        ),
         pytest.param({"HTTP_PORXY": PROXY}, LOCAL, ["proxy-env-typo"], id="letters-swapped"),
         pytest.param({"HTTPPROXY": PROXY}, LOCAL, ["proxy-env-typo"], id="no-underscore"),
         pytest.param({"NO_PROXI": "localhost"}, LOCAL, ["proxy-env-typo"], id="another-letter"),
