@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -220,26 +220,21 @@ def _turns(count: int, concurrency: int, targets: int) -> Iterator[range]:
 
 
 def _errors_problem(figures: Figures) -> Problem:
-    every = figures.errors == figures.requests
-    what = (
-        t("No request to {target} was answered, {count} at once.", target=figures.target, count=figures.concurrency)
-        if every
-        else t(
+    problem = Problem(
+        "bench-errors",
+        t(
             "{errors} of {requests} requests to {target} failed, {count} at once.",
             errors=figures.errors,
             requests=figures.requests,
             target=figures.target,
             count=figures.concurrency,
-        )
-    )
-    return Problem(
-        "bench-errors",
-        what,
+        ),
         t("Failed requests are in no figure but their own count."),
         tuple(f"{count} x {kind}" for kind, count in figures.error_kinds[:5]),
         Fix(t("Find out why."), ("llm-setup doctor",)),
-        severity="error" if every else "warning",
+        severity="warning",
     )
+    return replace(problem, severity="error") if figures.errors == figures.requests else problem
 
 
 def _show(screen: Screen, report: BenchReport, options: BenchOptions) -> None:

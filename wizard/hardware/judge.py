@@ -27,74 +27,79 @@ def judge_machine(machine: Machine) -> tuple[Problem, ...]:
 
 
 def _driver(machine: Machine) -> list[Problem]:
-    error = machine.driver_error
-    if error is None:
+    if machine.driver_error is None:
         return []
-    names = tuple(f"{gpu.name} {gpu.pci_bus_id or ''}".strip() for gpu in machine.gpus if gpu.vendor == "nvidia")
+    names = ", ".join(f"{gpu.name} {gpu.pci_bus_id or ''}".strip() for gpu in machine.gpus if gpu.vendor == "nvidia")
     loaded = t("driver {version} is loaded", version=machine.driver_version) if machine.driver_version else ""
-    saw = tuple(text for text in (machine.driver_error_text, loaded, ", ".join(names)) if text)
-    what, why, fix = _driver_texts(machine)[error]
-    # A card without any driver is as good as no card: the machine works, on its processor.
-    return [Problem(error, what, why, saw, fix, severity="warning" if error == "driver-missing" else "error")]
+    saw = (text for text in (machine.driver_error_text, loaded, names) if text)
+    return [_driver_problem(machine.driver_error, machine.container is not None).seen(*saw)]
 
 
-def _driver_texts(machine: Machine) -> dict[DriverError, tuple[str, str, Fix]]:
-    container_fix = Fix(
+def _driver_problem(error: DriverError, contained: bool) -> Problem:
+    container = Fix(
         t("Start the container with its GPUs, through NVIDIA's container toolkit."), ("docker run --gpus all ...",)
     )
-    smi = ("nvidia-smi",)
-    return {
-        "driver-missing": (
+    problems: dict[DriverError, Problem] = {
+        "driver-missing": Problem(
+            "driver-missing",
             t("There is an NVIDIA GPU, but no NVIDIA driver."),
             t("Without the driver's kernel module no program can use the GPU."),
-            container_fix
-            if machine.container
-            else Fix(t("Install the driver (580 or newer), and start the machine again.")),
+            fix=container if contained else Fix(t("Install the driver (580 or newer), and start the machine again.")),
+            # A card without any driver is as good as no card: the machine works, on its processor.
+            severity="warning",
         ),
-        "driver-not-loaded": (
+        "driver-not-loaded": Problem(
+            "driver-not-loaded",
             t("The NVIDIA driver is installed, but its kernel module is not loaded."),
             t("After a kernel update the module may not have been built for the new kernel."),
-            Fix(
+            fix=Fix(
                 t("Load the module; if that fails, install the driver again for this kernel."),
                 ("sudo modprobe nvidia",),
             ),
         ),
-        "driver-library-missing": (
+        "driver-library-missing": Problem(
+            "driver-library-missing",
             t("The NVIDIA kernel module is loaded, but its library `libnvidia-ml.so.1` is not found."),
             t("The library comes with the driver's user part; a container gets it from the host."),
-            container_fix
-            if machine.container
+            fix=container
+            if contained
             else Fix(t("Install the driver's user part in the version of the module that is loaded.")),
         ),
-        "driver-library-mismatch": (
+        "driver-library-mismatch": Problem(
+            "driver-library-mismatch",
             t("The NVIDIA driver's library and its kernel module are of different versions."),
             t("The driver was updated while the old module stayed loaded; CUDA fails until both are the same."),
-            Fix(t("Start the machine again, so that the new module is loaded."), ("sudo reboot",)),
+            fix=Fix(t("Start the machine again, so that the new module is loaded."), ("sudo reboot",)),
         ),
-        "driver-no-permission": (
+        "driver-no-permission": Problem(
+            "driver-no-permission",
             t("The NVIDIA driver may not be asked by this user."),
             t("The device files /dev/nvidia* are for certain users or groups on this machine."),
-            Fix(t("See who may open them, and join that group."), ("ls -l /dev/nvidia*",)),
+            fix=Fix(t("See who may open them, and join that group."), ("ls -l /dev/nvidia*",)),
         ),
-        "driver-hung": (
+        "driver-hung": Problem(
+            "driver-hung",
             t("The NVIDIA driver does not answer in time."),
             t("A GPU that has failed, or one that is being reset, blocks everybody who asks."),
-            Fix(
+            fix=Fix(
                 t("Look for `Xid` errors in the kernel's log; a restart of the machine frees the GPU."),
                 ("sudo dmesg | grep -i xid",),
             ),
         ),
-        "driver-crashed": (
+        "driver-crashed": Problem(
+            "driver-crashed",
             t("The NVIDIA driver's library crashed when asked."),
             t("Its files are damaged, or it does not fit the kernel module."),
-            Fix(t("See whether NVIDIA's own tool works; if not, install the driver again."), smi),
+            fix=Fix(t("See whether NVIDIA's own tool works; if not, install the driver again."), ("nvidia-smi",)),
         ),
-        "driver-error": (
+        "driver-error": Problem(
+            "driver-error",
             t("The NVIDIA driver answers with an error."),
             t("llm-setup asked NVIDIA's management library, and it refused."),
-            Fix(t("See what NVIDIA's own tool says."), smi),
+            fix=Fix(t("See what NVIDIA's own tool says."), ("nvidia-smi",)),
         ),
     }
+    return problems[error]
 
 
 def _rocm(machine: Machine) -> list[Problem]:
