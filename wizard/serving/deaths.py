@@ -176,6 +176,14 @@ def _half_the_requests(values: dict[str, str]) -> dict[str, str]:
     return {"fewer_requests": str(max(1, int(values["requests"]) // 2))}
 
 
+def _less_memory(values: dict[str, str]) -> dict[str, str]:
+    """Below what the log says was given, else below vLLM's defaults (0.92 and 256)."""
+    share = float(values.get("given_gpu_memory_utilization", "0.92"))
+    requests = int(values.get("given_max_num_seqs", "256"))
+    lower = 0.85 if share > 0.85 else max(0.3, share - 0.05)
+    return {"utilization": f"{lower:.2f}", "fewer_requests": str(max(1, min(64, requests // 2)))}
+
+
 def _largest_divisor(values: dict[str, str]) -> dict[str, str]:
     if "heads" not in values:
         return {}
@@ -226,6 +234,7 @@ _DERIVE: Mapping[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "cpu_cache_space": _cpu_cache_space,
     "utilization_that_fits": _utilization_that_fits,
     "half_the_requests": _half_the_requests,
+    "less_memory": _less_memory,
     "largest_divisor": _largest_divisor,
     "gpus_available": _gpus_available,
     "next_port": _next_port,
@@ -356,7 +365,8 @@ def _unwrap_json(line: str) -> str:
 # ---------------------------------------------------------------- reading
 
 # A new start forgets what was before. vLLM before 0.14 prints the first, later ones their name in block letters.
-_NEW_START = re.compile(r"API server version \S|█  version \d|non-default args: \{")
+_NEW_START = re.compile(r"API server version \S|█  version \d|non-default args: \{|^args: Namespace\(")
+_GIVEN = re.compile(r"'?\b(gpu_memory_utilization|max_num_seqs)'?[:=] ?([\d.]+)")
 _CAME_UP = re.compile(r"Application startup complete")
 # From here to the next start, errors are the noise of a stop that was asked for.
 _STOPPED = re.compile(
@@ -365,7 +375,7 @@ _STOPPED = re.compile(
 _OF_A_STOP = re.compile(r"^(?:[\w.]+\.)?(?:CancelledError|KeyboardInterrupt|SystemExit|ConnectionResetError)\b")
 _EXCEPTION = re.compile(r"^(?:[\w.]+\.)?(?P<name>\w*(?:Error|Exception|Interrupt|Exit|Fault))\b(?:: ?(?P<text>.*))?$")
 _WORD = re.compile(r"\w+")
-_LIFE_WORDS = frozenset({"version", "default", "startup", "shutdown", "Shutting", "KeyboardInterrupt"})
+_LIFE_WORDS = frozenset({"version", "default", "Namespace", "startup", "shutdown", "Shutting", "KeyboardInterrupt"})
 
 # Large logs: the beginning and the end are read line by line, between them only lines that hold one of these.
 _LIFE_TRIGGERS = ("startup complete", "API server version", "non-default args")
@@ -418,6 +428,7 @@ class LogJudge:
         self._recent: deque[str] = deque(maxlen=_CONTEXT_LINES)
         self._found: dict[tuple[int, int], _Found] = {}
         self._exceptions: list[tuple[str, int]] = []
+        self._given: dict[str, str] = {}
         self._explaining = 0
         self._looked_at = 0
         self._up = self._stopped = self._leaving = self._begun = False
@@ -517,7 +528,7 @@ class LogJudge:
         if words & _LIFE_WORDS:
             for event, pattern in ((-1, _NEW_START), (-2, _CAME_UP), (-3, _STOPPED)):
                 if pattern.search(message):
-                    return message[:300], level, ((event, 0, {}),)
+                    return message[:4000], level, ((event, 0, {}),)
         rows = sorted({index for word in words for index in self._by_word.get(word, ())})
         for index in rows:
             k, n = self._rows[index]
@@ -540,6 +551,7 @@ class LogJudge:
         for k, n, groups in matches:
             if k == -1:
                 self._start_anew()
+                self._given |= {f"given_{name}": value for name, value in _GIVEN.findall(message)}
             elif k == -2:
                 self._forget()
                 self._up = True
@@ -562,7 +574,7 @@ class LogJudge:
                     continue
                 if (k, n) not in self._found:
                     message = self._with_field(message)
-                    self._found[k, n] = _Found(kind, line, groups, message, level, position)
+                    self._found[k, n] = _Found(kind, line, groups | self._given, message, level, position)
                 if line.after:
                     break
 
@@ -582,6 +594,7 @@ class LogJudge:
             self._found = kept
         self._up = self._stopped = self._leaving = False
         self._begun = True
+        self._given = {}
 
     def _forget(self) -> None:
         self._found.clear()
@@ -599,6 +612,15 @@ class LogJudge:
             self._read_all(self._held)
             self._held = None
         return _conclude(list(self._found.values()), self._exceptions, self._up)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems of `deaths`; of a log that ends while the server starts, that it does."""
+        deaths = self.deaths()
+        if not deaths and self.starting:
+            kind = find_death("server-not-ready")
+            assert kind is not None
+            return (Problem(kind.code, t(kind.what), t(kind.why), (), Fix(t(kind.fix), kind.commands), "info"),)
+        return tuple(death.problem for death in deaths)
 
 
 # ---------------------------------------------------------------- judging
@@ -709,9 +731,11 @@ def judge_log(lines: Iterable[str]) -> tuple[Problem, ...]:
     """
     judge = LogJudge()
     judge.read_lines(lines)
-    deaths = judge.deaths()
-    if not deaths and judge.starting:
-        kind = find_death("server-not-ready")
-        assert kind is not None
-        return (Problem(kind.code, t(kind.what), t(kind.why), (), Fix(t(kind.fix), kind.commands), "info"),)
-    return tuple(death.problem for death in deaths)
+    return judge.problems()
+
+
+def judge_log_in_bytes(pieces: Iterable[bytes]) -> tuple[Problem, ...]:
+    """The same from pieces of a file, of any size: safe for lines without end."""
+    judge = LogJudge()
+    judge.read_bytes(pieces)
+    return judge.problems()

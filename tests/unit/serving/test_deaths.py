@@ -85,6 +85,7 @@ def test_every_name_in_a_text_comes_from_its_pattern_or_from_what_it_derives() -
         "cpu_cache_space": {"space_gib"},
         "utilization_that_fits": {"utilization"},
         "half_the_requests": {"fewer_requests"},
+        "less_memory": {"utilization", "fewer_requests"},
         "largest_divisor": {"divisor"},
         "gpus_available": {"wanted", "available"},
         "next_port": {"next_port"},
@@ -323,6 +324,19 @@ def test_errors_of_single_requests_are_warnings() -> None:
 )
 def test_numbers_in_the_line_become_the_flags_new_value(line: str, flag: str, value: str | None) -> None:
     assert FlagChange(flag, value) in first(line).remedies[0].changes
+
+
+@pytest.mark.parametrize(
+    ("given", "share", "requests"),
+    [
+        pytest.param("{'port': 8000}", "0.85", "64", id="defaults"),
+        pytest.param("{'gpu_memory_utilization': 0.95, 'max_num_seqs': 1024}", "0.85", "64", id="more-than-usual"),
+        pytest.param("{'gpu_memory_utilization': 0.7, 'max_num_seqs': 16}", "0.65", "8", id="less-than-usual"),
+    ],
+)
+def test_a_lack_of_memory_lowers_what_was_given(given: str, share: str, requests: str) -> None:
+    death = first(f"INFO 11-30 13:32:17 [api_utils.py:286] non-default args: {given}\n{OOM}")
+    assert changes(death) == {"--gpu-memory-utilization": share, "--max-num-seqs": requests}
 
 
 def test_no_remedy_is_offered_where_nothing_fits() -> None:
