@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from wizard.doctor.engine import CheckResult, Diagnosis, conclude, examine
 from wizard.doctor.manners import wire_of
@@ -30,6 +30,7 @@ from wizard.ui.screen import Screen
 
 KEY_VARIABLE = "LLM_SETUP_API_KEY"
 _MAX_FILE_BYTES = 2**20
+_LOG_PIECE_BYTES = 1 << 20
 _MAX_ENDPOINTS_AT_ONCE = 20
 
 
@@ -181,17 +182,22 @@ def _files(world: World) -> Iterator[ClientFile]:
 def _log(path: str) -> tuple[Problem, ...]:
     import sys
 
-    from wizard.serving.deaths import judge_log
-
     if path == "-":
-        return judge_log(sys.stdin)
+        return _judge_log(sys.stdin.buffer)
     try:
-        with Path(path).expanduser().open(encoding="utf-8", errors="replace") as lines:
-            return judge_log(lines)
+        with Path(path).expanduser().open("rb") as log:
+            return _judge_log(log)
     except OSError as error:
         raise usage_error(
             "log-missing", t("The log `{path}` cannot be read: {error}", path=path, error=error.strerror)
         ) from error
+
+
+def _judge_log(log: IO[bytes]) -> tuple[Problem, ...]:
+    """In pieces, since a log may be larger than memory and a line in it without end."""
+    from wizard.serving.deaths import judge_log_in_bytes
+
+    return judge_log_in_bytes(iter(lambda: log.read(_LOG_PIECE_BYTES), b""))
 
 
 def _text(value: str) -> str:
@@ -203,7 +209,6 @@ def _text(value: str) -> str:
 def _servers(world: World) -> Iterator[ServerSeen]:
     from wizard.effects.processes import Processes
     from wizard.effects.servers import ServerStore
-    from wizard.serving.deaths import judge_log
 
     store = ServerStore(world.files, Processes(), world.paths.servers)
     for name in store.names():
@@ -217,8 +222,8 @@ def _servers(world: World) -> Iterator[ServerSeen]:
         findings: tuple[Problem, ...] = ()
         if not alive:
             try:
-                with Path(record.log).open(encoding="utf-8", errors="replace") as lines:
-                    findings = judge_log(lines)
+                with Path(record.log).open("rb") as log:
+                    findings = _judge_log(log)
             except OSError:
                 findings = ()
         yield ServerSeen(name, record.port, alive, record.log, record.ready_at is not None, findings)
