@@ -39,17 +39,41 @@ from wizard.problems import ExitCode
 )
 @click.option("--check", "only", multiple=True, metavar="ID", help="Run only this check; repeatable.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every check.")
-@command_options()
-def command(app: App, *, verbose: bool, context: int | None, assume: str | None, **values: object) -> int:
+@click.option("--fix", "mend_it", is_flag=True, help="Mend client files where that is safe: diff, ask, prove, or undo.")
+@click.option("--report", "report_file", default="", metavar="FILE", help="Write a report (.md or .html) for an issue.")
+@command_options(yes=True, dry_run=True)
+def command(
+    app: App,
+    *,
+    verbose: bool,
+    context: int | None,
+    assume: str | None,
+    mend_it: bool,
+    report_file: str,
+    **values: object,
+) -> int:
     """Find why it does not work, from client files, environment, network, endpoint and log together."""
     from typing import Any, cast
 
-    from wizard.flows.doctor import DoctorOptions, run_doctor, show_report
+    from wizard.flows.doctor import DoctorOptions, run_doctor, show_report, write_report
 
     options = DoctorOptions(context_tokens=context, assume=cast(Any, assume), **cast(Any, values))
     report = run_doctor(app.world, app.screen, options)
-    if app.screen.as_json:
-        app.screen.document(report.as_json())
-    else:
+    if report_file:
+        write_report(app.world, app.screen, report, report_file)
+    document = report.as_json()
+    status = report.diagnosis.status
+    if not app.screen.as_json:
         show_report(app.screen, report, verbose=verbose)
-    return ExitCode.PROBLEM if report.diagnosis.status == "error" else ExitCode.FINE
+    if mend_it and status == "error" and not options.offline:
+        from wizard.flows.mend import mend
+
+        confirm = (lambda text: click.confirm(text, default=True)) if app.may_ask else None
+        mended = mend(app.world, app.screen, report, options, yes=app.yes, dry_run=app.dry_run, confirm=confirm)
+        document["mended"] = [{"client": m.client, "outcome": m.outcome, "codes": list(m.codes)} for m in mended]
+        if mended and all(m.outcome == "mended" for m in mended):
+            after = run_doctor(app.world, app.screen, options)
+            document, status = {**after.as_json(), "mended": document["mended"]}, after.diagnosis.status
+    if app.screen.as_json:
+        app.screen.document(document)
+    return ExitCode.PROBLEM if status == "error" else ExitCode.FINE

@@ -32,6 +32,7 @@ _MAX_BODY_BYTES = 2**20
 ASK_TIMEOUT_S = 8.0
 CONNECT_TIMEOUT_S = 4.0
 BROWSER = "curl/8.5.0"
+ROOMY_TOKENS = 1024
 
 # Where gateways and vendors put an OpenAI-compatible API other than at /v1.
 _OPENAI_PATHS = (
@@ -341,6 +342,12 @@ _PIXEL = (
 )
 
 
+def plan_roomy(spot: Spot) -> Iterator[Probe]:
+    """The plain question with room for thinking: only worth its tokens where the short answer was empty."""
+    body = hello_body(spot.model, spot.wire, ROOMY_TOKENS)
+    yield post(f"{spot.wire}.roomy", url_of(spot.base, spot.wire), spot, body, tokens=ROOMY_TOKENS)
+
+
 def plan_behaviour(target: Target, spot: Spot) -> Iterator[Probe]:
     """One variation at a time, in the client's protocol."""
     if spot.key and spot.wire == "messages":
@@ -362,7 +369,6 @@ def _plan_chat(target: Target, spot: Spot) -> Iterator[Probe]:
     def chat(name: str, messages: list[dict[str, Any]] | None = None, **extra: Any) -> Probe:
         return post(f"chat.{name}", url, spot, {**body, **({"messages": messages} if messages else {}), **extra})
 
-    yield chat("roomy", max_tokens=1024)
     yield chat("system", [{"role": "system", "content": "You are brief."}, user])
     yield chat(
         "two-systems",
@@ -419,7 +425,6 @@ def _plan_responses(target: Target, spot: Spot) -> Iterator[Probe]:
         "tools": [responses_tool()],
     }
     ask = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": TOOL_QUESTION}]}]
-    yield responses("roomy", max_output_tokens=1024)
     yield responses("developer", input=[developer, *body["input"]], instructions="You are a coding agent.")
     yield responses("function", input=ask, tools=[responses_tool()], tool_choice="auto", max_output_tokens=256)
     yield responses(
@@ -448,7 +453,6 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
         return post(f"messages.{name}", url, spot, {**body, **extra}, headers=headers)
 
     ask = [{"role": "user", "content": TOOL_QUESTION}]
-    yield message("roomy", max_tokens=1024)
     yield message("system", system=[{"type": "text", "text": "You are brief."}])
     yield message("parts", messages=[user])
     yield message("system-inside", messages=[user, {"role": "system", "content": "Be brief."}, user])

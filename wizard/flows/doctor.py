@@ -22,7 +22,7 @@ from wizard.doctor.observations import (
 )
 from wizard.doctor.places import PLACES
 from wizard.effects.world import World
-from wizard.flows.probe import Limits, Prober
+from wizard.flows.probe import Limits, Prober, estimate_cost
 from wizard.i18n import t
 from wizard.problems import Problem, ProblemError, usage_error
 from wizard.secret import Secret
@@ -108,7 +108,9 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
     if options.offline:
         endpoints = tuple(shared.at(target) for target in targets)
     elif targets:
-        prober = Prober(world, Limits(options.timeout_s, options.cheap))
+        limits = Limits(options.timeout_s, options.cheap)
+        _say_what_it_costs(screen, targets, limits)
+        prober = Prober(world, limits)
         with ThreadPoolExecutor(min(len(targets), _MAX_ENDPOINTS_AT_ONCE)) as pool:
             endpoints = tuple(pool.map(lambda target: prober.examine(shared, target), targets))
         shared = replace(shared, probed=True)
@@ -118,6 +120,21 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
     if options.only:
         diagnosis = conclude(result for result in diagnosis.results if result.id in options.only)
     return Report(diagnosis, targets, shared, endpoints)
+
+
+def _say_what_it_costs(screen: Screen, targets: tuple[Target, ...], limits: Limits) -> None:
+    """Somebody may pay for each token: say beforehand how many there may be. Own servers cost nothing."""
+    for target in targets:
+        requests, tokens = estimate_cost(target, limits)
+        if requests and not screen.as_json:
+            screen.line(
+                t(
+                    "Asking {url}: up to {requests} short requests, about {tokens} tokens (`--cheap` sends none).",
+                    url=target.base_url,
+                    requests=requests,
+                    tokens=tokens,
+                )
+            )
 
 
 # ---- evidence ----------------------------------------------------------------------------------------------------
@@ -382,3 +399,26 @@ def _verdict(report: Report) -> str:
     if errors == 0:
         return t("It works; see the notes above.")
     return t("{count} to mend; begin with the first.", count=errors) if errors > 1 else t("One cause to mend.")
+
+
+def write_report(world: World, screen: Screen, report: Report, path: str) -> None:
+    """Write the report: HTML for `.html`, Markdown for any other name. Raises ProblemError where it cannot be written."""
+    import platform
+
+    from wizard import __version__
+    from wizard.doctor.report import render_html, render_markdown
+
+    versions = (("llm-setup", __version__), ("Python", platform.python_version()), ("system", platform.platform()))
+    text = render_markdown(report.diagnosis, report.shared, report.seen, versions)
+    target = world.cwd / Path(path).expanduser()
+    try:
+        world.files.write_private(target, (render_html(text) if target.suffix == ".html" else text).encode())
+    except OSError as error:
+        raise ProblemError(
+            Problem(
+                "report-not-written",
+                t("The report cannot be written."),
+                saw=(f"{target}: {error.strerror or error}",),
+            )
+        ) from error
+    screen.step("ok", t("Report: {path}", path=target))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from wizard.doctor import probes
+from wizard.doctor.checks.way import is_local
 from wizard.doctor.observations import AddressResult, Exchange, NetworkFacts, Observations, ProxyRoute, Target
 from wizard.doctor.probes import Probe, Spot, candidates, spot_of
 from wizard.doctor.reach import Reach, judge_models, judge_reach
@@ -131,7 +132,24 @@ class Prober:
     def _behaviour(self, pool: ThreadPoolExecutor, seen: Observations, target: Target, spot: Spot) -> Observations:
         reach = judge_reach(seen)
         place = behaviour_spot(reach, spot)
-        return seen if place is None else self._more(pool, seen, probes.plan_behaviour(target, place))
+        if place is None:
+            return seen
+        planned = [*probes.plan_behaviour(target, place)]
+        spoken = reach.best.body.spoken if reach.best and reach.best.body else None
+        if spoken is not None and not spoken.content.strip() and not spoken.tool_calls:
+            planned += probes.plan_roomy(place)
+        return self._more(pool, seen, planned)
+
+
+def estimate_cost(target: Target, limits: Limits) -> tuple[int, int]:
+    """(requests, tokens) that a healthy endpoint is asked for at most, in and out; none for a server of one's own."""
+    host = urlsplit(target.base_url.strip()).hostname or ""
+    if limits.cheap or is_local(host):
+        return 0, 0
+    spot = spot_of(target, limits.timeout_s)
+    planned = [*probes.plan_first(target, spot, proxied=False), *probes.plan_behaviour(target, spot)]
+    answered = [probe for probe in planned if probe.generates]
+    return len(answered), sum(probe.tokens for probe in answered)
 
 
 # Replies after which variations of the request can tell something.
