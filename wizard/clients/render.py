@@ -110,12 +110,17 @@ def _quoted(quote: Callable[..., str]) -> Callable[..., Quoted]:
     return quoted
 
 
+@functools.lru_cache(maxsize=256)
+def _template(text: str) -> jinja2.Template:
+    return _jinja().from_string(text)
+
+
 def render_text(text: str, values: Values, where: str) -> str:
     """A template's text with the values in it. Raises ProblemError for a wrong template."""
     import jinja2
 
     try:
-        return _jinja().from_string(text).render(endpoint=values)
+        return _template(text).render(endpoint=values)
     except jinja2.TemplateError as error:
         raise ProblemError(
             Problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -287,6 +288,7 @@ def _run(where: str, value: Any) -> RunSpec:
     return run
 
 
+@functools.lru_cache(maxsize=128)
 def parse_spec(folder: str, text: str) -> ClientSpec:
     """The client of a folder from its `client.toml`. A misspelt or missing key is named; raises ProblemError."""
     where = f"{folder}/{SPEC_NAME}"

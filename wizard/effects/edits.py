@@ -92,6 +92,12 @@ class EditStore:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
+    def settle(self) -> None:
+        """Roll back what a crash cut in two, before anything is planned on top of it; else writes nothing."""
+        if self._load()["pending"]:
+            with self.locked():
+                pass  # taking the lock does it
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other llm-setup processes out while files change; waits 10 s for one that is at it."""

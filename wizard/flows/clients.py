@@ -278,6 +278,8 @@ def apply_plans(
     diffs: bool = True,
 ) -> tuple[Applied, ...]:
     """As apply_clients, for clients in scopes that may differ. diffs: show them (a dry run always does)."""
+    if not dry_run:
+        edit_store(world).settle()
     plans = [(target.client, plan_client(world, target, endpoint)) for target in targets]
     needs = {need for target in targets for need in target.client.spec.needs}
     lacking = frozenset[Capability]() if offline else find_lacking(world, endpoint, needs)
@@ -455,6 +457,8 @@ def restore_clients(
     values are taken out then. All files or none. Raises ProblemError.
     """
     store = edit_store(world)
+    if not dry_run:
+        store.settle()
     known = load_clients(world)
     receipts = store.receipts()
     if not every:

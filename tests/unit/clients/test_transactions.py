@@ -1,0 +1,271 @@
+"""All files or none, whatever fails and wherever it is cut."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import multiprocessing
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wizard.effects import edits
+from wizard.problems import ProblemError
+
+NAMES = ("codex", "claude-code", "continue")
+# Every n-th call; 1 in the full check.
+STEP = int(os.environ.get("LLM_SETUP_FAULT_STEP", "5"))
+
+
+class Fault:
+    """Counts the calls that change a disk; the one with the given number does something else."""
+
+    def __init__(self, at: int, act: Callable[[], None], forever: bool = False) -> None:
+        self.at, self.act, self.forever, self.count = at, act, forever, 0
+        self.names: list[str] = []
+
+    def call(self, name: str) -> None:
+        self.count += 1
+        self.names.append(name)
+        if self.count == self.at or (self.forever and self.count > self.at):
+            self.act()
+
+
+@contextlib.contextmanager
+def faults(fault: Fault) -> Iterator[None]:
+    """Put the fault before every write, rename, fsync, chmod, mkdir, unlink and temporary file."""
+    patch = pytest.MonkeyPatch()
+
+    def before(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def wrapped(*args: Any, **options: Any) -> Any:
+            fault.call(name)
+            # A real fsync takes its time and proves nothing here.
+            return None if name == "fsync" else real(*args, **options)
+
+        patch.setattr(owner, name, wrapped)
+
+    for owner, name in (
+        (os, "fsync"),
+        (os, "fdopen"),
+        (Path, "replace"),
+        (Path, "chmod"),
+        (Path, "mkdir"),
+        (Path, "unlink"),
+        (tempfile, "mkstemp"),
+    ):
+        before(owner, name)
+    try:
+        yield
+    finally:
+        patch.undo()
+
+
+def no_space() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def lived_in(home: Any) -> None:
+    home.write(".codex/config.toml", "# mine\nmodel = 'old'\n")
+    home.write(".claude/settings.json", '{"theme": "dark"}')
+    home.write(".continue/config.yaml", "name: mine\nmodels: []\n")
+    home.write(".bashrc", "alias ll='ls -l'\n")
+
+
+def count_of_calls(make_home: Any, folder: Path) -> int:
+    home = make_home(folder)
+    lived_in(home)
+    fault = Fault(-1, no_space)
+    with faults(fault):
+        home.apply(*NAMES)
+    assert {"fsync", "replace", "chmod", "mkstemp", "fdopen"} <= set(fault.names)
+    return fault.count
+
+
+def check_old_or_new(home: Any, before: dict[str, bytes], new: dict[str, bytes], what: str) -> None:
+    for path, content in home.tree().items():
+        assert path.endswith(".llm-setup") or content in (before.get(path), new.get(path)), f"half of {path}: {what}"
+    # The next run, whatever it is, settles what was cut: no mixture, nothing left over, every byte still there.
+    home.apply(*NAMES)
+    assert home.tree() == new, what
+    home.restore()
+    assert home.tree() == before, what
+
+
+@pytest.fixture
+def wanted(make_home: Any, tmp_path: Path) -> Callable[[Any], dict[str, bytes]]:
+    """What the home is to hold after a whole apply."""
+
+    def find(home: Any) -> dict[str, bytes]:
+        planned = {str(edit.path): edit.after for r in home.apply(*NAMES, dry_run=True) for edit in r.edits}
+        return {**home.tree(), **{path: after for path, after in planned.items() if after is not None}}
+
+    return find
+
+
+@pytest.mark.parametrize("forever", [False, True], ids=["once", "disk-stays-full"])
+def test_a_fault_at_any_call_loses_nothing(forever: bool, make_home: Any, wanted: Any, tmp_path: Path) -> None:
+    total = count_of_calls(make_home, tmp_path / "counted")
+    for at in range(1, total + 1, STEP):
+        home = make_home(tmp_path / str(at))
+        lived_in(home)
+        before, new = home.tree(), wanted(home)
+        fault = Fault(at, no_space, forever)
+        with faults(fault), contextlib.suppress(ProblemError, OSError):
+            home.apply(*NAMES)
+        assert forever or home.tree() in (before, new)
+        check_old_or_new(home, before, new, f"call {at}: {fault.names[at - 1]}")
+
+
+def test_a_kill_at_any_call_is_rolled_back_by_the_next_run(make_home: Any, wanted: Any, tmp_path: Path) -> None:
+    total = count_of_calls(make_home, tmp_path / "counted")
+    fork = multiprocessing.get_context("fork")
+    for at in range(2, total + 1, STEP):
+        home = make_home(tmp_path / str(at))
+        lived_in(home)
+        before, new = home.tree(), wanted(home)
+
+        def cut(home: Any = home, at: int = at) -> None:
+            with faults(Fault(at, lambda: os._exit(9))):
+                home.apply(*NAMES)
+
+        child = fork.Process(target=cut)
+        child.start()
+        child.join()
+        assert child.exitcode == 9
+        check_old_or_new(home, before, new, f"call {at}")
+
+
+def test_an_interrupt_leaves_everything_as_it_was(make_home: Any, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    counted = make_home(tmp_path / "counted")
+    lived_in(counted)
+    fault = Fault(-1, interrupt)
+    with faults(fault):
+        counted.apply(*NAMES)
+    home = make_home(tmp_path / "cut")
+    lived_in(home)
+    before = home.tree()
+    renames = [n for n, name in enumerate(fault.names, 1) if name == "replace"]
+    with faults(Fault(renames[-2], interrupt)), pytest.raises(KeyboardInterrupt):
+        home.apply(*NAMES)
+    assert home.tree() == before
+
+
+def test_a_file_that_changes_under_our_hands_stops_everything(home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lived_in(home)
+    real = edits.EditStore.transact
+
+    def transact(store: Any, changes: Any, receipts: Any) -> None:
+        home.write(".claude/settings.json", '{"theme": "light"}')
+        real(store, changes, receipts)
+
+    monkeypatch.setattr(edits.EditStore, "transact", transact)
+    with pytest.raises(ProblemError) as caught:
+        home.apply(*NAMES)
+    assert caught.value.problem.code == "client-file-changed"
+    assert (home.path / ".claude/settings.json").read_text() == '{"theme": "light"}'
+    assert (home.path / ".codex/config.toml").read_text() == "# mine\nmodel = 'old'\n"
+
+
+def test_two_wizards_do_not_mix(home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edits, "_LOCK_WAIT_S", 0.1)
+    store = edits.EditStore(home.world.files, home.world.paths.originals)
+    with store.locked(), pytest.raises(ProblemError) as caught:
+        home.apply("codex")
+    assert caught.value.problem.code == "another-llm-setup"
+    assert not (home.path / ".codex").exists()
+    home.apply("codex")
+
+
+def test_a_home_that_cannot_be_written_is_one_clear_problem(home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lived_in(home)
+    before = home.tree()
+    real = os.access
+
+    def access(path: Any, mode: int, **options: Any) -> bool:
+        return False if str(path).startswith(str(home.path)) and mode & os.W_OK else real(path, mode, **options)
+
+    monkeypatch.setattr(os, "access", access)
+    with pytest.raises(ProblemError) as caught:
+        home.apply(*NAMES)
+    assert caught.value.problem.code == "client-file-read-only"
+    assert home.tree() == before
+
+
+def test_originals_are_private_and_gone_after_restore(home: Any, planted_key: str) -> None:
+    home.write(".claude/settings.json", json.dumps({"env": {"ANTHROPIC_API_KEY": planted_key}}), mode=0o644)
+    home.apply("claude-code")
+    originals = home.world.paths.originals
+    assert stat.S_IMODE(originals.stat().st_mode) == 0o700
+    assert all(
+        stat.S_IMODE(p.stat().st_mode) == 0o600 for p in originals.rglob("*") if p.is_file() and p.name != "lock"
+    )
+    home.restore()
+    assert not [p for p in originals.rglob("*") if p.is_file() and planted_key in p.read_text()]
+
+
+def test_restore_says_what_changed_since_and_keeps_it(home: Any) -> None:
+    path = home.write(".codex/config.toml", "# mine\n")
+    home.apply("codex")
+    path.write_text(path.read_text() + "[later]\nadded = true\n")
+    (restored,) = home.restore("codex")
+    assert path.read_text() == "# mine\n"
+    assert "+added = true" in restored.changed_since
+    assert restored.kept is not None
+    assert "added = true" in restored.kept.read_text()
+    assert stat.S_IMODE(restored.kept.stat().st_mode) == 0o600
+
+
+def test_an_edit_between_two_applies_is_kept_at_restore(home: Any, endpoint: Any) -> None:
+    path = home.write(".codex/config.toml", "# mine\n")
+    home.apply("codex")
+    path.write_text(path.read_text() + "[later]\nadded = true\n")
+    home.apply("codex", endpoint=endpoint.with_key(None))
+    (restored,) = home.restore("codex")
+    assert path.read_text() == "# mine\n"
+    assert restored.kept is not None
+    assert "added = true" in restored.kept.read_text()
+
+
+def test_a_file_that_its_client_writes_too_loses_only_our_part(home: Any) -> None:
+    path = home.write(".claude.json", '{"numStartups": 1}')
+    home.apply("claude-code")
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({**state, "numStartups": 2, "oauthAccount": {"id": 1}}))
+    home.restore("claude-code")
+    assert json.loads(path.read_text()) == {"numStartups": 2, "oauthAccount": {"id": 1}}
+
+
+def test_restoring_twice_restores_once(home: Any) -> None:
+    home.apply("codex")
+    assert len(home.restore("codex")) == 1
+    assert home.restore("codex") == ()
+
+
+def test_a_dry_run_writes_nothing_at_all(home: Any) -> None:
+    (applied,) = home.apply("codex", dry_run=True, yes=False)
+    assert applied.status == "would-apply"
+    assert "+model =" in home.said
+    assert home.tree() == {}
+    assert not home.state.exists()
+
+
+def test_without_an_answer_nothing_is_written(home: Any) -> None:
+    with pytest.raises(ProblemError) as caught:
+        home.apply("codex", yes=False)
+    assert caught.value.exit_code == 2
+    assert "--yes" in caught.value.problem.what
+    assert home.tree() == {}
+    (declined,) = home.apply("codex", yes=False, confirm=lambda _: False)
+    assert declined.status == "would-apply"
+    assert home.tree() == {}
