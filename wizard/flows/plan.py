@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from wizard.effects.hub import Hub, HubCache, ModelFolder
 from wizard.effects.world import World
@@ -27,11 +27,12 @@ from wizard.planning.model import ServePlan
 from wizard.planning.pins import parse_pin
 from wizard.planning.plan import plan_serve
 from wizard.planning.recommend import serving_gpus
-from wizard.planning.render import as_command, as_env, as_yaml, bar_cells, bar_svg
-from wizard.planning.tensors import TensorSizes, add_sizes, header_length, parse_header, parse_index
 from wizard.planning.versions import NEWEST_KNOWN, parse_version
 from wizard.problems import ExitCode, Problem, ProblemError, usage_error
 from wizard.ui.screen import Screen
+
+if TYPE_CHECKING:
+    from wizard.planning.tensors import TensorSizes
 
 # The whole talk with a hub; what it has not told by then is estimated.
 HUB_TIME_S = 10.0
@@ -204,6 +205,8 @@ def _has_chat_template(folder: ModelFolder) -> bool | None:
 
 def _folder_sizes(folder: ModelFolder, facts: ModelFacts) -> TensorSizes:
     """Sizes from the heads of the weight files; from the index, or the files, where there are no heads to read."""
+    from wizard.planning.tensors import TensorSizes, add_sizes, header_length, parse_header, parse_index
+
     names = folder.names()
     weights = [name for name in names if name.endswith(".safetensors") and not name.startswith("consolidated")]
     weights = weights or [name for name in names if name.endswith(".safetensors")]
@@ -253,6 +256,7 @@ def _hub_facts(world: World, model: str, source: HubSource, hub: Hub) -> ModelFa
 
 def _hub_sizes(world: World, model: str, source: HubSource, hub: Hub, facts: ModelFacts, begun: float) -> TensorSizes:
     """Exact sizes from the heads of the files, as far as the time goes; else what the index tells; else nothing."""
+    from wizard.planning.tensors import TensorSizes, add_sizes, parse_header, parse_index
 
     def left_s() -> float:
         return HUB_TIME_S - (world.clock.monotonic_s() - begun)
@@ -301,6 +305,8 @@ def checked_pins(pins: Iterable[Pin], version: str | None) -> tuple[str, ...]:
 
 def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
     """The whole plan for people: what was chosen, other ways, the command."""
+    from wizard.planning.render import as_command
+
     show_choice(screen, plan, machine_name)
     if plan.alternatives:
         screen.title(t("Other ways"))
@@ -343,6 +349,8 @@ def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
 
 
 def _show_bar(screen: Screen, plan: ServePlan) -> None:
+    from wizard.planning.render import bar_cells
+
     cells = bar_cells(plan.memory)
     bar = "".join(
         screen.paint((part.fill if screen.symbols else part.plain) * width, part.ansi) for part, width in cells
@@ -411,12 +419,16 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
     plan = plan_for(world, question.model, machine=machine, intent=intent, source=source)
     plan = replace(plan, warnings=(*plan.warnings, *warnings))
     if question.svg is not None:
+        from wizard.planning.render import bar_svg
+
         world.files.write_bytes(question.svg.expanduser(), bar_svg(plan).encode())
     if question.form == "json":
         screen.document(plan.as_json())
     elif question.form == "text":
         show_plan(screen, plan, machine_name(machine))
     else:
+        from wizard.planning.render import as_command, as_env, as_yaml
+
         for problem in plan.problems:
             screen.problem(problem)
         screen.line({"command": as_command, "yaml": as_yaml, "env": as_env}[question.form](plan).rstrip("\n"))

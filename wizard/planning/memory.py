@@ -101,6 +101,8 @@ _UNGATED = (
 # sorted values, 64-bit indices and their buffers. Measured: 37.5 (v0.15, sort), 14.0 (v0.17 to v0.19), all in all.
 _LOGIT_BYTES = {"sort": 37.0, "triton": 14.0, "flashinfer": 14.0}
 _V0_LOGIT_BYTES = 22.0
+# V0 profiles a whole context at once up to here, and in chunks above; engine/arg_utils.py v0.7.
+_V0_CHUNKS_ABOVE = 32_768
 # What the second runner keeps for penalties: counts of 4 bytes and one bit; v1/worker/gpu/sample/penalties.py v0.22.
 _V2_KEPT_LOGIT_BYTES = 4.125
 # Hidden states alive at the end of the model, and in the middle of a layer, as multiples of tokens x hidden size.
@@ -344,7 +346,7 @@ def activation_gib(facts: ModelFacts, engine: Engine, *, first: bool = True, las
     width = element_bytes(engine.dtype)
     tokens = engine.max_num_batched_tokens
     v0 = rule(engine.version, "engine") == "v0"
-    if v0:
+    if v0 and engine.max_model_len <= _V0_CHUNKS_ABOVE:
         tokens = max(tokens, engine.max_model_len)
     hidden = tokens * facts.hidden_size * width / GIB
     workspace = _moe_workspace_gib(facts, engine)

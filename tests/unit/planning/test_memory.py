@@ -132,3 +132,14 @@ def test_the_second_runner_keeps_tables_for_penalties(facts: Facts) -> None:
 
 def test_an_unmeasured_checkpoint_widens_the_range(facts: Facts) -> None:
     assert memory_budget(facts(), h100()).sigma_gib > memory_budget(facts(gib=14.957), h100()).sigma_gib
+
+
+def test_v0_profiles_a_whole_context_at_once_up_to_32k(facts: Facts) -> None:
+    # An RTX 3090 with Llama 3.1 8B, December 2024: 1.72 GiB for 20,000 tokens, 2.64 for 29,000, little for 35,000.
+    def active(length: int) -> float:
+        engine = Engine(parse_version("0.6.4"), 23.58, 0.9, max_model_len=length)
+        return memory_budget(facts(gib=14.957), engine).activation_gib
+
+    assert active(20_000) == pytest.approx(1.72, abs=0.15)
+    assert active(29_000) == pytest.approx(2.64, abs=0.1)
+    assert active(35_000) < 1.0
