@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profiles": ("profiles", "Named endpoints."),
     "use": ("use", "Move every applied client to another profile."),
     "env": ("env", "The triple for a shell: bash, zsh, fish, PowerShell, cmd, dotenv."),
+    "export": ("export", "Units, compose, Kubernetes, proxies, dashboards, several machines."),
     "bench": ("bench", "Time to first token, between tokens, throughput: one endpoint, or several side by side."),
 }
 

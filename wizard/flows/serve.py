@@ -509,8 +509,12 @@ def _choose_port(world: World, host: str, port: int | None, name: str) -> int:
 
 def _keep_key(world: World, wanted: _Wanted) -> str:
     name = f"server-{wanted.name}"
-    key = wanted.key or world.secrets.get(f"store:{name}") or Secret("sk-" + secrets.token_urlsafe(32))
-    return world.secrets.put(name, key)
+    return world.secrets.put(name, wanted.key or world.secrets.get(f"store:{name}") or fresh_key())
+
+
+def fresh_key() -> Secret:
+    """A new random key, in the form that clients and gateways expect of one."""
+    return Secret("sk-" + secrets.token_urlsafe(32))
 
 
 def _served_name(model: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader
 from wizard.effects.world import World
 from wizard.endpoint.model import Profile
@@ -276,10 +277,17 @@ def remember_profile(world: World, record: ServerRecord) -> Profile:
 def stay_with(
     world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None = None
 ) -> None:
-    """Follow the server's log until Ctrl-C, which stops the server, or its end, which is a problem.
+    """Follow the server's log until Ctrl-C (or TERM, or a closed terminal), which stops it, or its end: a problem.
 
     start_again: called after a crash, with a growing pause; a server that ran ten minutes starts the count anew.
     """
+    with terminated_as_interrupt():
+        _stay_with(world, screen, record, start_again)
+
+
+def _stay_with(
+    world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None
+) -> None:
     screen.line(t("Ctrl-C stops the server. Its log follows."))
     crashes = 0
     reader = LogReader(Path(record.log), from_end=True)
