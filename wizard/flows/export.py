@@ -22,6 +22,7 @@ from wizard.serving.export import (
     ExportSpec,
     ExportValues,
     image_for,
+    mount_files,
     parse_export,
     render_export,
 )
@@ -94,6 +95,8 @@ def export(
         _install(world, screen, values, rendered[0], dry_run=options.dry_run)
         return
     written = _write(world, folder, rendered, options)
+    if spec.needs_key_file and not options.dry_run:
+        world.files.write_private(Path(values.key_file), values.key.encode() + b"\n")
     next_lines = [line.format(folder=folder, name=values.name) for line in spec.next]
     for file, state in zip(rendered, written, strict=True):
         screen.step("ok", str(folder / file.target), state)
@@ -174,6 +177,8 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         )
     if flag_value(arguments, "--served-model-name") is None:
         arguments = ("--served-model-name", served_name, *arguments)
+    container_arguments, mounted = mount_files(arguments, _named_files(arguments))
+    own_home = world.env.get("LLM_SETUP_HOME")
     return ExportValues(
         name=answers.name,
         command=command,
@@ -197,10 +202,24 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         key=_key(world, answers, dry_run=options.dry_run),
         key_file=str(world.paths.config / "servers" / f"{answers.name}.key"),
         public_name=options.public_name or "llm.example.com",
+        container_arguments=container_arguments,
+        mounted=mounted,
+        wizard_env=(("LLM_SETUP_HOME", own_home),) if own_home else (),
+        connect_host={"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host),
         nodes=options.nodes,
         master=options.master,
         tensor_parallel_size=per_node,
     )
+
+
+def _named_files(arguments: tuple[str, ...]) -> dict[str, str]:
+    """Contents of the small text files that flags name by their absolute path, such as a chat template."""
+    found: dict[str, str] = {}
+    for word in arguments:
+        path = Path(word)
+        if path.is_absolute() and path.is_file() and path.stat().st_size < 2**18:
+            found[word] = path.read_text(encoding="utf-8", errors="replace")
+    return found
 
 
 def _key(world: World, answers: ServeAnswers, *, dry_run: bool) -> str:

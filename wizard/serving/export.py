@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import jinja2
 
 SPEC_NAME = "export.toml"
-_KEYS = {"name", "title", "docs", "install", "next", "file", "needs_nodes"}
+_KEYS = {"name", "title", "docs", "next", "file", "needs_nodes", "needs_key_file"}
 _FILE_KEYS = {"template", "target", "secret", "executable", "each_node"}
 
 
@@ -39,7 +39,8 @@ class ExportFile:
 
 @dataclass(frozen=True, slots=True)
 class ExportSpec:
-    """One kind of export. next: what to type afterwards, `{folder}` and `{name}` put in. needs_nodes: several nodes."""
+    """One kind of export. next: what to type afterwards, `{folder}` and `{name}` put in. needs_nodes: several nodes.
+    needs_key_file: its files name `server.key_file`, which has to be there."""
 
     name: str
     title: str
@@ -47,13 +48,26 @@ class ExportSpec:
     files: tuple[ExportFile, ...]
     next: tuple[str, ...]
     needs_nodes: bool = False
+    needs_key_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFile:
+    """A file of this machine that a flag names (a chat template), and where a container finds it."""
+
+    source: str
+    name: str
+    target: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExportValues:
     """What a template sees as `server`.
 
-    command: the whole argv on this machine. arguments: vLLM's flags after the model, without host, port and key.
+    command: the whole argv on this machine. arguments: vLLM's flags after the model, without host, port and key;
+    container_arguments: the same, with files where a container finds them. connect_host: where a client on the same
+    machine reaches it. wizard_env: variables that llm-setup itself needs to find its state.
     model_folder: a local folder, empty for a hub id. env: variables, without the key. key: the key itself, for files
     marked secret. key_file: where a file with the key lies on this machine. wizard: argv of llm-setup here.
     gpus: how many the server uses (0: CPU build). shm_gib: shared memory for the processes of one server.
@@ -68,6 +82,7 @@ class ExportValues:
     model_folder: str
     served_name: str
     host: str
+    connect_host: str
     port: int
     python: str
     vllm_version: str
@@ -82,6 +97,9 @@ class ExportValues:
     key: str
     key_file: str
     public_name: str
+    container_arguments: tuple[str, ...]
+    mounted: tuple[MountedFile, ...] = ()
+    wizard_env: tuple[tuple[str, str], ...] = ()
     nodes: int = 1
     master: str = ""
     tensor_parallel_size: int = 1
@@ -114,6 +132,7 @@ def parse_export(folder: str, text: str) -> ExportSpec:
             files=tuple(ExportFile(**row) for row in table["file"]),
             next=tuple(str(line) for line in table.get("next", ())),
             needs_nodes=bool(table.get("needs_nodes", False)),
+            needs_key_file=bool(table.get("needs_key_file", False)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ProblemError(
@@ -133,6 +152,21 @@ def image_for(build: str, version: str) -> str:
     if build == "cpu":
         return f"public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v{version}"
     return f"vllm/vllm-openai:v{version}"
+
+
+def mount_files(arguments: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[MountedFile, ...]]:
+    """Arguments for a container, and the files that it needs. texts: contents of the files that arguments name."""
+    mounted: list[MountedFile] = []
+    words: list[str] = []
+    for word in arguments:
+        if word not in texts:
+            words.append(word)
+            continue
+        name = re.sub(r"[^A-Za-z0-9._-]", "-", word.rpartition("/")[2])
+        target = f"/etc/llm-setup/{name}"
+        mounted.append(MountedFile(word, name, target, texts[word]))
+        words.append(target)
+    return tuple(words), tuple(dict.fromkeys(mounted))
 
 
 def check_public_name(name: str) -> str:
