@@ -240,7 +240,8 @@ def _servers(world: World) -> Iterator[ServerSeen]:
         if not alive:
             try:
                 with Path(record.log).open("rb") as log:
-                    findings = _judge_log(log)
+                    # Its access lines are of no use: the wrong paths among them were asked by probes of ours.
+                    findings = tuple(f for f in _judge_log(log) if f.severity == "error")
             except OSError:
                 findings = ()
         yield ServerSeen(name, record.port, alive, record.log, record.ready_at is not None, findings)
@@ -402,7 +403,7 @@ def _verdict(report: Report) -> str:
 
 
 def write_report(world: World, screen: Screen, report: Report, path: str) -> None:
-    """Write the report: HTML for `.html`, Markdown for any other name. Raises ProblemError where it cannot be written."""
+    """Write the report: HTML for `.html`, else Markdown. Raises ProblemError where it cannot be written."""
     import platform
 
     from wizard import __version__
