@@ -292,6 +292,23 @@ def is_call_as_text(content: str) -> bool:
     )
 
 
+def is_broken_call(content: str) -> bool:
+    """Whether what stands in `<tool_call>` is no JSON: then the model is at fault, and no parser could read it.
+
+    A text that only ends too early (the token limit) is not called broken.
+    """
+    marked = re.search(r"<tool_call>\s*(\{.*?)\s*(</tool_call>|$)", content, re.S)
+    if marked is None:
+        return False
+    try:
+        json.JSONDecoder().raw_decode(marked[1])
+    except json.JSONDecodeError as error:
+        return bool(marked[2]) or error.pos < len(marked[1].rstrip()) - 1 and not error.msg.startswith("Unterminated")
+    except RecursionError:
+        return True
+    return False
+
+
 _TOOL_PROBES = {"chat": "chat.tools", "responses": "responses.function", "messages": "messages.tools"}
 
 
@@ -327,6 +344,13 @@ def tools_taken(seen: Observations) -> Verdict:
     spoken = judged.body.spoken if judged and judged.body and judged.grade == "works" else None
     if judged is None or spoken is None or spoken.tool_calls:
         return None
+    if is_broken_call(spoken.content):
+        return found(
+            "tool-call-malformed",
+            t("The model wrote a tool call that is no JSON: {text}", text=excerpt(spoken.content, 100)),
+            evidence(judged),
+            severity="warning",
+        )
     if is_call_as_text(spoken.content):
         return found(
             "tool-parser-mismatch",

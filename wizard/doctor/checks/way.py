@@ -139,7 +139,9 @@ def connection(seen: Observations) -> Verdict:
     results = tuple(
         t("{address} port {port}: {outcome}", address=r.address, port=r.port, outcome=r.outcome) for r in network.tcp
     )
-    if is_loopback(network.host) and seen.context.in_container:
+    # A server of ours with that port was here, whatever holds this machine: what it lacks is to run.
+    ours = is_loopback(network.host) and any(server.port == network.port for server in seen.servers)
+    if is_loopback(network.host) and seen.context.in_container and not ours:
         return _in_container(network, results)
     open_elsewhere = [(host, result) for host, result in network.elsewhere if result.outcome == "open"]
     if is_loopback(network.host):
