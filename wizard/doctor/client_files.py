@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from wizard.clients.formats import parse
 from wizard.doctor.observations import ClientFile, Observations
+from wizard.endpoint.urls import pasted_endpoint
 from wizard.problems import Problem, ProblemError
 
 
@@ -58,6 +60,31 @@ def read_parsed(seen: Observations, client: str, name: str, kind: str, scope: st
             except ProblemError as error:
                 return Parsed(file, problem=error.problem)
     return Parsed(None)
+
+
+def host_of(url: str) -> str:
+    """The host of a URL as it stands in a file; empty where it is no URL."""
+    try:
+        return (urlsplit(url.strip()).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def path_of(url: str) -> str:
+    """The path of a URL as it stands in a file; empty where it is no URL."""
+    try:
+        return urlsplit(url.strip()).path
+    except ValueError:
+        return ""
+
+
+def endpoint_in(url: str) -> str:
+    """The endpoint (`/chat/completions`) that a base URL ends in by mistake; empty: none."""
+    try:
+        suffix = pasted_endpoint(url.strip())
+    except ValueError:
+        return ""
+    return suffix if suffix and suffix != "/models" else ""
 
 
 def line_with(text: str, needle: str) -> int:

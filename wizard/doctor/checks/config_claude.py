@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
-from wizard.doctor.client_files import Parsed, read_parsed, weigh
+from wizard.doctor.client_files import Parsed, endpoint_in, host_of, path_of, read_parsed, weigh
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
-from wizard.endpoint.urls import pasted_endpoint
 from wizard.i18n import t
 from wizard.problems import Problem
 from wizard.secret import Secret
@@ -92,7 +90,7 @@ def _auth(seen: Observations) -> Iterator[Problem]:
     token, key = (_value(seen, name) for name in _KEYS)
     login = _login(seen)
     base = _value(seen, "ANTHROPIC_BASE_URL")
-    host = urlsplit(base.value.strip()).hostname or "" if base else ""
+    host = host_of(base.value) if base else ""
     helper = any(layer.text("apiKeyHelper") for layer in _layers(seen))
     if token and key:
         same = token.value.strip() == key.value.strip()
@@ -172,9 +170,9 @@ def claude_url(seen: Observations) -> Verdict:
         return Unseen(t("no base URL is set for Claude Code"))
     if seen.probed:
         return Unseen(t("the endpoint was asked"))
-    path = urlsplit(base.value.strip()).path.rstrip("/")
-    suffix = pasted_endpoint(base.value.strip())
-    if suffix and suffix != "/models":
+    path = path_of(base.value).rstrip("/")
+    suffix = endpoint_in(base.value)
+    if suffix:
         what = t("Claude Code's base URL ends in `{suffix}`, which it adds itself.", suffix=suffix)
         return weigh(seen, "claude-code", found("base-url-full-endpoint", what, f"{base.where} = {base.value}"))
     if path.endswith("/v1"):

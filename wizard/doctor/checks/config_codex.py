@@ -9,21 +9,22 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
 from wizard.doctor.client_files import (
     Parsed,
     dotenv_value,
+    endpoint_in,
+    host_of,
     line_with,
+    path_of,
     read_parsed,
     shell_lines,
     weigh,
 )
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
-from wizard.endpoint.urls import pasted_endpoint
 from wizard.i18n import t
 from wizard.problems import Problem, Severity
 
@@ -132,14 +133,14 @@ def _url(seen: Observations, config: Parsed) -> Iterator[Problem]:
     url = str(provider.get("base_url") or config.text("openai_base_url"))
     if not url or seen.probed:
         return
-    suffix = pasted_endpoint(url)
-    if suffix and suffix != "/models":
+    suffix = endpoint_in(url)
+    if suffix:
         yield found(
             "base-url-full-endpoint",
             t("Codex's base URL ends in `{suffix}`, which Codex adds itself.", suffix=suffix),
             f"{config.path}: [model_providers.{name}] base_url = {url}",
         )
-    elif urlsplit(url).path in ("", "/"):
+    elif path_of(url) in ("", "/"):
         yield found(
             "base-url-missing-v1",
             t("Codex's base URL has no path: servers have their API below /v1, and Codex adds only /responses."),
@@ -175,7 +176,7 @@ def _provider_key(
     seen: Observations, config: Parsed, auth: Parsed, name: str, provider: Mapping[str, Any]
 ) -> Iterator[Problem]:
     env_key = provider.get("env_key")
-    host = urlsplit(str(provider.get("base_url") or "")).hostname or ""
+    host = host_of(str(provider.get("base_url") or ""))
     where = f"{config.path}: [model_providers.{name}]"
     if isinstance(env_key, str) and env_key:
         yield from _variable(seen, where, env_key)

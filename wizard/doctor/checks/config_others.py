@@ -6,14 +6,21 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from wizard.clients.formats import parse
 from wizard.doctor.causes import found
-from wizard.doctor.client_files import dotenv_value, is_meant, line_with, read_parsed, shell_lines, weigh
+from wizard.doctor.client_files import (
+    dotenv_value,
+    endpoint_in,
+    is_meant,
+    line_with,
+    path_of,
+    read_parsed,
+    shell_lines,
+    weigh,
+)
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import ClientFile, Observations
-from wizard.endpoint.urls import pasted_endpoint
 from wizard.i18n import t
 from wizard.problems import Problem, ProblemError
 
@@ -212,7 +219,7 @@ def router_urls(seen: Observations) -> Verdict:
     problems = []
     for provider in providers:
         url = str(provider.get("api_base_url") or "") if isinstance(provider, Mapping) else ""
-        if url and not pasted_endpoint(url) and re.search(r"/v\d+\w*/?$|^https?://[^/]+/?$", url):
+        if url and not endpoint_in(url) and re.search(r"/v\d+\w*/?$|^https?://[^/]+/?$", url):
             problems.append(
                 found(
                     "base-url-wrong-path",
@@ -308,9 +315,9 @@ def url_forms(seen: Observations) -> Verdict:
         url = target.base_url.strip()
         if target.client in ("codex", "claude-code") or not url:
             continue
-        suffix = pasted_endpoint(url)
-        path = urlsplit(url).path
-        if suffix and suffix != "/models" and not seen.explicit:
+        suffix = endpoint_in(url)
+        path = path_of(url)
+        if suffix and not seen.explicit:
             problems.append(
                 found(
                     "base-url-full-endpoint",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
-from wizard.doctor.client_files import find_files, shell_lines
+from wizard.doctor.client_files import find_files, host_of, shell_lines
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
@@ -143,7 +142,7 @@ def key_is_there(seen: Observations) -> Verdict:
             else t("Write `export {name}=...`.", name=line.name),
         )
     base = next((url for url in (seen.variable(name) for name in url_names) if url), official)
-    if seen.error_text is None and is_local(urlsplit(base).hostname or ""):
+    if seen.error_text is None and is_local(host_of(base)):
         return None  # A local server may well want no key.
     return None if seen.error_text is None else Unseen(t("no key is in the environment"))
 
@@ -180,7 +179,7 @@ def key_owner(seen: Observations) -> Verdict:
                     "The key in {where} is {owner}'s, and goes to {host}.",
                     where=where,
                     owner=owner,
-                    host=urlsplit(url).hostname,
+                    host=host_of(url),
                 ),
                 f"{where} = {Secret(key).hint}",
                 f"{url_where}: {url}" if url_where != url else url,
@@ -192,7 +191,7 @@ def key_owner(seen: Observations) -> Verdict:
 
 def foreign_provider(key: str, url: str) -> tuple[str, bool] | None:
     """Whose key it is, when it is not the host's; and whether the host is sure to refuse it, being another provider."""
-    host = (urlsplit(url.strip()).hostname or "").lower()
+    host = host_of(url)
     owner = next((row for row in _PROVIDERS if key.strip().startswith(row[0])), None)
     if not host or is_local(host):
         return None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_loopback
-from wizard.doctor.client_files import read_parsed
+from wizard.doctor.client_files import host_of, read_parsed
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
@@ -26,7 +25,7 @@ def loopback_in_container(seen: Observations) -> Verdict:
     urls += [
         (seen.variable(name) or "", f"${name}") for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
     ]
-    local = [(url, where) for url, where in urls if is_loopback(urlsplit(url.strip()).hostname or "")]
+    local = [(url, where) for url, where in urls if is_loopback(host_of(url))]
     told = seen.context.assumed == "container"
     failed = bool(seen.error_text and _REFUSED.search(seen.error_text))
     if not local or not (told or failed):

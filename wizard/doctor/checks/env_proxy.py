@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
-from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local, is_loopback
+from wizard.doctor.client_files import host_of
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.endpoint.proxies import no_proxy_entries, route
@@ -113,9 +113,9 @@ def no_proxy_form(seen: Observations) -> Verdict:
     caught = [
         (url, where)
         for url, where in _urls(seen)
-        if any(_is_meant(entry, urlsplit(url).hostname or "") for entry in wrong) and route(url, environment).proxy
+        if any(_is_meant(entry, host_of(url)) for entry in wrong) and route(url, environment).proxy
     ]
-    hosts = list(dict.fromkeys(urlsplit(url).hostname or "" for url, _ in caught))
+    hosts = list(dict.fromkeys(host_of(url) for url, _ in caught))
     plain = ",".join(dict.fromkeys(["localhost", "127.0.0.1", "::1", *hosts, *(e for e in entries if e not in wrong)]))
     exports = (f"export NO_PROXY={plain}", f"export no_proxy={plain}")
     return found(
@@ -147,7 +147,7 @@ def local_past_proxy(seen: Observations) -> Verdict:
         return Unseen(t("the endpoints were asked"))
     problems: dict[str, Problem] = {}
     for url, where in _urls(seen):
-        host = urlsplit(url).hostname or ""
+        host = host_of(url)
         way = route(url, environment)
         if not host or not is_local(host) or way.proxy is None or host in problems:
             continue
