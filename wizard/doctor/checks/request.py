@@ -303,7 +303,7 @@ def is_broken_call(content: str) -> bool:
     try:
         json.JSONDecoder().raw_decode(marked[1])
     except json.JSONDecodeError as error:
-        return bool(marked[2]) or error.pos < len(marked[1].rstrip()) - 1 and not error.msg.startswith("Unterminated")
+        return bool(marked[2]) or (error.pos < len(marked[1].rstrip()) - 1 and not error.msg.startswith("Unterminated"))
     except RecursionError:
         return True
     return False
