@@ -120,6 +120,8 @@ def _steps(world: World, endpoint: Endpoint, *, ours: bool, calls_tools: bool) -
     judged = replies.judge_chat_stream(reply)
     yield verdict("stream", t("stream, with usage"), judged, seconds, "stream", needed=True)
 
+    yield _sdk(endpoint)
+
     yield _tools(world, endpoint, needed=ours, calls_tools=calls_tools)
 
     reply, seconds = ask(requests.responses_request(endpoint, tools=[requests.responses_tool()]))
@@ -147,6 +149,20 @@ def _without_key(reply: HttpReply | HttpFailure, seconds: float, *, ours: bool) 
         detail = t("answered: this server asks nobody for a key")
         return ProofStep("models-without-key", title, "error" if ours else "warning", detail, seconds), None, None
     return ProofStep("models-without-key", title, "warning", judged.detail, seconds), None, None
+
+
+def _sdk(endpoint: Endpoint) -> _Step:
+    """The same through the openai SDK, as most programs do it: its own parsing of the stream must find the text."""
+    from wizard.effects.openai_sdk import ask_openai_sdk
+
+    answer = ask_openai_sdk(endpoint.openai_base_url, endpoint.model, endpoint.key, requests.HELLO)
+    detail = answer.error or replies.excerpt(answer.text, 60) or t("no text in {n} tokens", n=answer.completion_tokens)
+    status: StepStatus = "error" if answer.error else "ok"
+    return (
+        ProofStep("openai-sdk", t("the openai SDK"), status, replies.excerpt(detail, 160), answer.elapsed_s),
+        None,
+        None,
+    )
 
 
 def _tools(world: World, endpoint: Endpoint, *, needed: bool, calls_tools: bool) -> _Step:

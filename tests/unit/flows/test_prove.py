@@ -29,7 +29,7 @@ def test_a_server_that_does_it_all_is_proved_in_every_protocol(world, screen, en
     assert proof.speaks == {"models", "chat", "stream", "tools", "responses", "messages", "count_tokens"}
     assert proof.models == {"m": 4096}
     assert KEY not in shown()
-    assert len(shown().splitlines()) == len(proof.steps) == 8
+    assert len(shown().splitlines()) == len(proof.steps) == 9
 
 
 def test_a_wrong_key_fails_the_proof(world, screen, endpoint) -> None:  # type: ignore[no-untyped-def]
@@ -73,3 +73,12 @@ def test_a_gateway_without_messages_is_proved_without_them(world, screen, endpoi
     assert proof.ok
     assert proof.speaks == {"models", "chat", "stream", "tools"}
     assert not prove_endpoint(world, screen, endpoint, ours=True).ok
+
+
+def test_a_body_that_breaks_programs_fails_in_the_sdk_too(world, screen, endpoint, tiny_endpoint) -> None:  # type: ignore[no-untyped-def]
+    tiny_endpoint.routes["POST /v1/chat/completions"] = lambda headers, body: (500, {"error": {"message": "boom"}})
+    proof = prove_endpoint(world, screen, endpoint, ours=False)
+    sdk = next(step for step in proof.steps if step.id == "openai-sdk")
+    assert sdk.status == "error"
+    assert "boom" in sdk.detail
+    assert KEY not in sdk.detail
