@@ -15,6 +15,15 @@ from wizard.cli.app import App, command_options
 @click.option("--model", metavar="MODEL", help="Plan for this model instead of the server as it was started.")
 @click.option("--context", "context_tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of context.")
 @click.option("--set", "pins", multiple=True, metavar="FLAG=VALUE", help="Fix one of vLLM's flags; repeatable.")
+@click.option("--gpu", metavar="NAME", help="Plan for a machine with this GPU instead of this one.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many of them, in each machine.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port.  [default: 8000]")
 @click.option("--vllm", metavar="PATH", help="The vLLM that a unit runs.")
@@ -34,6 +43,8 @@ def command(
     model: str | None,
     context_tokens: int | None,
     pins: tuple[str, ...],
+    gpu: str | None,
+    gpus: int,
     host: str,
     port: int | None,
     vllm: str | None,
@@ -50,9 +61,10 @@ def command(
 
     Without KIND: the list. The server is the one that `serve` started, or a planned one with `--model`.
     """
-    from wizard.flows.export import ExportOptions, export, show_kinds
+    from wizard.flows.export import ExportOptions, export, show_kinds, split_over_nodes
     from wizard.flows.hardware import observe_machine
     from wizard.flows.serve_model import ServeAnswers, read_pin
+    from wizard.hardware.describe import describe_machine
     from wizard.serving.export import check_public_name
     from wizard.serving.record import DEFAULT_NAME, check_name
 
@@ -67,17 +79,18 @@ def command(
         vllm=vllm,
         vllm_version=vllm_version,
         context_tokens=context_tokens,
-        pins=tuple(read_pin(pin) for pin in pins),
+        pins=(*(read_pin(pin) for pin in pins), *split_over_nodes(nodes, tensor or gpus)),
     )
     options = ExportOptions(
         output=output.expanduser() if output else None,
         nodes=nodes,
         master=check_public_name(master) if master else "",
-        tensor_parallel_size=tensor,
+        tensor_parallel_size=tensor or (gpus if gpu else None),
         public_name=check_public_name(public_name) if public_name else "",
         image=image,
         install=install,
         overwrite=app.yes,
         dry_run=app.dry_run,
     )
-    export(app.world, app.screen, observe_machine(app.world), kind, answers, options)
+    machine = describe_machine(gpu, gpus * nodes) if gpu else observe_machine(app.world)
+    export(app.world, app.screen, machine, kind, answers, options)

@@ -15,6 +15,7 @@ from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import choose_build
 from wizard.i18n import t
+from wizard.planning.intent import Pin
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.serving.export import (
     SPEC_NAME,
@@ -268,6 +269,13 @@ def _systemd_problem(step: list[str], said: str, target: Path) -> Problem:
             (shlex.join(step), "llm-setup export systemd-system"),
         ),
     )
+
+
+def split_over_nodes(nodes: int, gpus_of_each: int) -> tuple[Pin, ...]:
+    """Tensors are split within a machine, layers across machines: what the plan has to count with."""
+    if nodes == 1:
+        return ()
+    return (Pin("--tensor-parallel-size", str(gpus_of_each)), Pin("--pipeline-parallel-size", str(nodes)))
 
 
 def show_kinds(world: World, screen: Screen) -> None:

@@ -124,6 +124,8 @@ def planned_arguments(
         model = embedded.plan_embedded(str(folder), str(template), "own")
         return model.folder, _embedded_arguments(model, answers), dict(model.environment)
     plan = _plan(world, machine, answers, version)
+    if plan.problems:
+        raise ProblemError(plan.problems[0])
     return plan.serve_as, _merged(plan.arguments, answers.extra), dict(plan.env)
 
 

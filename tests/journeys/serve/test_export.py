@@ -1,0 +1,99 @@
+"""`export` for a server that runs, and a unit put in place."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from .conftest import Place
+
+
+def _key(place: Place) -> str:
+    return json.loads((place.home / "state" / "secrets.json").read_text())["server-local"]
+
+
+def test_a_running_server_is_exported_as_it_was_started(place: Place) -> None:
+    place.serve("--set", "max-model-len=4096")
+    folder = place.root / "out"
+    ended = place.run("export", "compose", "--output", str(folder), "--json")
+    assert ended.returncode == 0, ended.stderr
+    text = (folder / "compose.yaml").read_text()
+    assert '"4096"' in text
+    assert _key(place) not in text + ended.stdout
+    secret = folder / "vllm_api_key"
+    assert secret.read_text() == _key(place) + "\n"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_twice_is_once_and_what_differs_is_replaced_only_when_told(place: Place) -> None:
+    folder = place.root / "out"
+    given = ("export", "nginx", "--output", str(folder), "--public-name", "llm.lan", "--vllm", str(place.vllm))
+    assert "written" in place.run(*given).stdout
+    assert "unchanged" in place.run(*given).stdout
+    path = next(folder.iterdir())
+    path.write_text("mine")
+    assert "[file-exists]" in place.run(*given).stderr
+    assert path.read_text() == "mine"
+    assert "replaced" in place.run(*given, "--yes").stdout
+
+
+def test_a_dry_run_writes_nothing_and_makes_no_key(place: Place) -> None:
+    ended = place.run("export", "kubernetes", "--dry-run", "--vllm", str(place.vllm))
+    assert ended.returncode == 0, ended.stderr
+    assert "kind: Deployment" in ended.stdout
+    assert "api-key: " not in ended.stdout
+    assert not (place.root / "llm-setup-export").exists()
+    assert not (place.home / "state").exists()
+
+
+def test_a_unit_is_put_in_place_started_and_kept_at_boot(place: Place) -> None:
+    said = place.root / "said"
+    for name in ("systemctl", "loginctl"):
+        program = place.root / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\necho {name} \"$@\" >>'{said}'\n")
+        program.chmod(0o755)
+    place.env["PATH"] = f"{place.root / 'bin'}:{place.env['PATH']}"
+    ended = place.run("export", "systemd-user", "--install", "--vllm", str(place.vllm))
+    assert ended.returncode == 0, ended.stderr
+    unit = place.root / ".config" / "systemd" / "user" / "llm-setup-local.service"
+    assert f'"{place.vllm}/bin/python"' in unit.read_text()
+    assert _key(place) not in unit.read_text() + ended.stdout
+    key_file = place.home / "config" / "servers" / "local.key"
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    assert said.read_text().splitlines() == [
+        "systemctl --user daemon-reload",
+        "systemctl --user enable --now llm-setup-local.service",
+        "loginctl enable-linger",
+    ]
+
+
+def test_without_a_user_manager_it_is_said_and_the_unit_stays(place: Place) -> None:
+    program = place.root / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
+    program.chmod(0o755)
+    place.env["PATH"] = f"{place.root / 'bin'}:{place.env['PATH']}"
+    ended = place.run("export", "systemd-user", "--install", "--vllm", str(place.vllm))
+    assert ended.returncode == 1
+    assert "[systemd-failed]" in ended.stderr
+    assert "Failed to connect to bus" in ended.stderr
+
+
+def test_kinds_are_listed_and_bad_input_is_one_clear_error(place: Place) -> None:
+    kinds = json.loads(place.run("export", "--json").stdout)["kinds"]
+    assert {"systemd-user", "compose", "kubernetes", "multi-node", "grafana"} <= {row["name"] for row in kinds}
+    assert "[unknown-export]" in place.run("export", "helm").stderr
+    assert "[missing-answer]" in place.run("export", "multi-node").stderr
+    assert "[bad-host-name]" in place.run("export", "nginx", "--public-name", "a;b").stderr
+    assert "[wrong-usage]" in place.run("export", "compose", "--install").stderr
+
+
+def test_a_template_of_the_users_own_replaces_ours(place: Place) -> None:
+    own = place.home / "config" / "templates" / "server" / "nginx"
+    own.mkdir(parents=True)
+    (own / "site.conf.j2").write_text("mine {{ server.port }}\n")
+    folder = Path(place.root / "out")
+    assert place.run("export", "nginx", "--output", str(folder), "--vllm", str(place.vllm)).returncode == 0
+    assert next(folder.iterdir()).read_text() == "mine 8000\n"
