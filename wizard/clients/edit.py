@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ _NOT_SECRET = re.compile(
     r"(?i)(max|limit|count|tokens$|keyword|keybind|keymap|key_?env|env_?key|key_?name|^key$|^keys$)"
 )
 _SECRET_LINE = re.compile(
-    r"""(?i)((?:[\w.-]*(?:api[_-]?key|token|secret|password|bearer)[\w.-]*)["']?\s*[:=]\s*["']?)([^\s"',;}{\[$]{6,})"""
+    r"""(?i)(?<![\w.-])((?:[\w.-]*?(?:api[_-]?key|token|secret|password|bearer)[\w.-]*)["']?\s*[:=]\s*["']?)([^\s"',;}{\[$]{6,})"""
 )
 
 
@@ -87,20 +87,55 @@ def _harmless(value: str) -> bool:
 
 
 def show_difference(before: bytes | None, after: bytes | None, name: str, context_lines: int = 2) -> str:
-    """A unified diff of two versions of a file, keys redacted, line ends made visible only where they differ."""
+    """A unified diff of two versions of a file, keys redacted. Very long lines show only what changes in them."""
     if before == after:
         return ""
-    old = mask((before or b"").decode("utf-8", "replace")).splitlines()
-    new = mask((after or b"").decode("utf-8", "replace")).splitlines()
-    lines = difflib.unified_diff(
-        old,
-        new,
-        fromfile="/dev/null" if before is None else name,
-        tofile="/dev/null" if after is None else name,
-        lineterm="",
-        n=context_lines,
+    old = (before or b"").decode("utf-8", "replace").splitlines()
+    new = (after or b"").decode("utf-8", "replace").splitlines()
+    # Edits are local: what is equal at both ends need not be compared, and a history of megabytes costs nothing.
+    start = _common(old, new)
+    tail = _common(old[start:][::-1], new[start:][::-1])
+    offset = max(0, start - context_lines)
+    end = tail - context_lines if tail > context_lines else 0
+    lines = list(
+        difflib.unified_diff(
+            _shortened(old[offset : len(old) - end], new[offset : len(new) - end]),
+            _shortened(new[offset : len(new) - end], old[offset : len(old) - end]),
+            fromfile="/dev/null" if before is None else name,
+            tofile="/dev/null" if after is None else name,
+            lineterm="",
+            n=context_lines,
+        )
     )
-    return "\n".join(lines)
+    return "\n".join(mask(_HUNK.sub(lambda m: _moved(m, offset), line)) for line in lines)
+
+
+_HUNK = re.compile(r"^@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@")
+_LONGEST_LINE = 400
+
+
+def _moved(hunk: re.Match[str], offset: int) -> str:
+    return f"@@ -{int(hunk[1]) + offset}{hunk[2]} +{int(hunk[3]) + offset}{hunk[4]} @@"
+
+
+def _common(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """How many items are equal from the start."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _shortened(lines: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Lines that can be shown: a longer one is cut to where it differs from its counterpart."""
+    found: list[str] = []
+    for number, line in enumerate(lines):
+        if len(line) <= _LONGEST_LINE:
+            found.append(line)
+            continue
+        other = others[number] if number < len(others) else ""
+        start = _common(line, other)
+        tail = _common(line[start:][::-1], other[start:][::-1])
+        begin, end = max(0, start - 40), min(len(line), max(start, len(line) - tail) + 40, start + _LONGEST_LINE)
+        found.append(("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else ""))
+    return found
 
 
 def register_secrets(document: Any, name: str = "") -> None:

@@ -154,7 +154,7 @@ def render_value(value: Any, unit: str, indent: str, newline: str) -> str:
 
 def edit_json(text: str, ops: Sequence[Op], newline: str) -> str:
     """Carry out the changes, touching nothing else."""
-    if not _TRAILING.sub(lambda m: m[0] if m[0].startswith('"') else "", text).strip():
+    if _gap(text, 0) == len(text):
         text = text + ("" if not text or text.endswith("\n") else newline) + "{}" + newline
     unit = _unit(text)
     for op in ops:
