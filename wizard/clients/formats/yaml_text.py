@@ -206,8 +206,16 @@ def _put_first(text: str, root: Any, path: Path, value: Any, newline: str) -> st
     if text[dash] != "-":
         raise Conflict(dotted(path))
     indent = " " * int(node.start_mark.column)
-    lines = _block([value], indent)
-    return text[:dash] + (newline.join(lines) + newline).lstrip() + indent + text[dash:]
+    spot = text.rfind("\n", 0, dash) + 1
+    if text[spot:dash].strip():
+        raise Conflict(dotted(path))
+    # A comment directly above the first item is about that item, and stays with it.
+    while spot and path[:-1]:
+        previous = text.rfind("\n", 0, spot - 1) + 1
+        if not text[previous:spot].lstrip().startswith("#"):
+            break
+        spot = previous
+    return text[:spot] + newline.join(_block([value], indent)) + newline + text[spot:]
 
 
 def _insert_flow(text: str, node: Any, step: str | int, value: Any) -> str:

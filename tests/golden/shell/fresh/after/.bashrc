@@ -1,0 +1,3 @@
+# >>> llm-setup >>>
+if [ -r /place/state/config/env.sh ]; then . /place/state/config/env.sh; fi
+# <<< llm-setup <<<

@@ -1,0 +1,6 @@
+# ~/.bashrc
+alias ll='ls -l'
+
+# >>> llm-setup >>>
+if [ -r /place/state/config/env.sh ]; then . /place/state/config/env.sh; fi
+# <<< llm-setup <<<

@@ -1,0 +1,1 @@
+autoload -U compinit
