@@ -101,6 +101,7 @@ class Workshop:
         """A server that is stopped at the end of the session at the latest."""
         server = start_vllm(self.runtime(), folder, self.folder / f"server-{len(self.servers)}", **how)
         self.servers.append(server)
+        return server
 
     def start_scripted(self) -> RealServer:
         """Start the session's one server, as a user does."""

@@ -59,7 +59,7 @@ def test_a_planted_fault_is_named_first(
 
 def test_a_closed_port_is_told_within_five_seconds(doctor: Doctor) -> None:
     ended = doctor(*chat_of(f"http://127.0.0.1:{unused_port()}"), "--assume", "host")
-    assert ended.first == "server-unreachable"
+    assert ended.first == "server-not-ready"
     assert ended.seconds < 5
 
 

@@ -162,7 +162,7 @@ def connection(seen: Observations) -> Verdict:
         if found_there:
             host = found_there[0][0]
             return found(
-                "server-unreachable",
+                "server-not-ready",
                 t(
                     "Nothing listens on {host} port {port}; something does at {other}.",
                     host=network.host,
@@ -291,8 +291,12 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
     elif is_loopback(network.host):
         commands = ("llm-setup status", "llm-setup serve")
     return found(
-        "server-unreachable",
-        t("Nothing listens at {host} port {port}.", host=network.host, port=network.port),
+        "server-not-ready",
+        t(
+            "Nothing listens at {host} port {port}: the server is not up, or not yet.",
+            host=network.host,
+            port=network.port,
+        ),
         *results,
         commands=commands,
     )

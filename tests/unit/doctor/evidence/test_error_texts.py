@@ -64,7 +64,7 @@ ROUTE = "http://127.0.0.1:8000"
         pytest.param(
             "ERROR: plan type is required for chatgpt authentication", "codex-auth-json-shape", id="codex-plan-type"
         ),
-        pytest.param("ERROR: Reconnecting... waiting for network", "server-unreachable", id="codex-never-ends"),
+        pytest.param("ERROR: Reconnecting... waiting for network", "server-not-ready", id="codex-never-ends"),
         pytest.param(
             "We’re currently experiencing high demand, which may cause temporary errors.",
             "server-bug-500",
@@ -102,10 +102,10 @@ ROUTE = "http://127.0.0.1:8000"
             id="litellm",
         ),
         # the way
-        pytest.param("API Error: Connection refused (ECONNREFUSED)", "server-unreachable", id="claude-refused"),
+        pytest.param("API Error: Connection refused (ECONNREFUSED)", "server-not-ready", id="claude-refused"),
         pytest.param(
             "error: Cannot connect to API: Unable to connect. Is the computer able to ... (ConnectionRefused)",
-            "server-unreachable",
+            "server-not-ready",
             id="cline-refused",
         ),
         pytest.param("openai.APIConnectionError: Connection error.", "server-unreachable", id="sdk-refused"),
@@ -113,7 +113,7 @@ ROUTE = "http://127.0.0.1:8000"
         pytest.param("connect ECONNREFUSED ::1:11434", "localhost-ipv6", id="node-ipv6"),
         pytest.param(
             "connect ECONNREFUSED ::1:8000; connect ECONNREFUSED 127.0.0.1:8000",
-            "server-unreachable",
+            "server-not-ready",
             id="both-families",
         ),
         pytest.param("Can't reach the API server — check your DNS (ENOTFOUND)", "name-not-resolved", id="claude-name"),
@@ -121,7 +121,7 @@ ROUTE = "http://127.0.0.1:8000"
         pytest.param("Error: self signed certificate in certificate chain", "tls-untrusted-ca", id="node-certificate"),
         pytest.param("SELF_SIGNED_CERT_IN_CHAIN", "tls-untrusted-ca", id="undici-certificate"),
         pytest.param("write EPROTO: SSL routines: wrong version number", "tls-on-plain-http-port", id="https-on-http"),
-        pytest.param("local proxy failed", "server-unreachable", id="a-switch-program"),
+        pytest.param("local proxy failed", "server-not-ready", id="a-switch-program"),
         pytest.param("Unknown scheme for proxy URL URL('socks://127.0.0.1:1080')", "proxy-env-malformed", id="socks"),
         pytest.param(
             "Request timed out. ... set API_TIMEOUT_MS above 4000.", "client-timeout-too-short", id="claude-timeout"
@@ -200,7 +200,7 @@ def test_a_text_is_explained_by_its_likeliest_cause(text: str, code: str) -> Non
         pytest.param(
             "connect ECONNREFUSED 127.0.0.1:80", SEEN_CONTAINER, "wrong-host-in-container", id="a-container-seen"
         ),
-        pytest.param("connect ECONNREFUSED 10.0.0.5:80", SEEN_CONTAINER, "server-unreachable", id="another-host"),
+        pytest.param("connect ECONNREFUSED 10.0.0.5:80", SEEN_CONTAINER, "server-not-ready", id="another-host"),
         pytest.param("connect ECONNREFUSED 127.0.0.1:80", WSL, "wsl-network", id="wsl"),
     ],
 )
