@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +73,23 @@ def plan_for(
     intent = intent or Intent()
     if intent.clients and not intent.least_tokens:
         intent = replace(intent, least_tokens=_least_tokens(world, intent.clients))
+    if intent.lora_modules and not intent.lora_rank:
+        intent = replace(intent, lora_rank=_largest_rank(world, intent.lora_modules))
     return plan_serve(machine, facts, intent, starts)
+
+
+def _largest_rank(world: World, modules: tuple[str, ...]) -> int:
+    """The largest rank of these adapters, where they lie in folders here; 0 where none tells."""
+    ranks = [0]
+    for module in modules:
+        folder = ModelFolder(world.cwd / Path(module.partition("=")[2]).expanduser())
+        try:
+            told = json.loads(folder.read("adapter_config.json", MAX_CONFIG_BYTES) or b"{}")
+        except ValueError:
+            continue
+        rank = told.get("r") if isinstance(told, dict) else None
+        ranks.append(rank if isinstance(rank, int) and 0 < rank < 2**16 else 0)
+    return max(ranks)
 
 
 def _starts_file(world: World) -> Path:

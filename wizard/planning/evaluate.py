@@ -8,6 +8,7 @@ from typing import Literal
 
 from wizard.hardware.machine import GIB
 from wizard.i18n import t
+from wizard.planning.adapters import NO_ADAPTERS, Adapters
 from wizard.planning.architectures import last_version
 from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import CacheSetup, KvLayout, kv_layout
@@ -73,12 +74,14 @@ class Knobs:
     speculative_tokens: int = 0
     gpu_name: str = ""
     cpu_offload_gib: float = 0.0
+    adapters: Adapters = NO_ADAPTERS
     starts: tuple[MeasuredStart, ...] = ()
 
     def key(self, model: str) -> str:
         """What a measured start of these settings is kept under."""
+        adapters = f" + {self.adapters.at_once} adapters of {self.adapters.rank}" if self.adapters.at_once else ""
         return start_key(
-            model,
+            model + adapters,
             str(self.version),
             self.gpu_name,
             (self.tensor_parallel, self.pipeline_parallel),
@@ -228,6 +231,7 @@ def _gpu_budget(facts: ModelFacts, knobs: Knobs, length: int) -> Budget:
             unified_memory=knobs.unified_memory,
             skip_vision=knobs.skip_vision,
             cpu_offload_gib=knobs.cpu_offload_gib,
+            adapters=knobs.adapters,
         ),
     )
     key = knobs.key(facts.serve_as)

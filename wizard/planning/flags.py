@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import Protocol
 
 from wizard.catalog.flags import check_flags
 from wizard.catalog.models import ModelEntry
 from wizard.i18n import t
+from wizard.planning.adapters import DEFAULT_RANK, Adapters
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent
 from wizard.planning.model import Flag
+from wizard.planning.pins import bad_value
 from wizard.planning.recommend import Choice
 from wizard.planning.versions import default_utilization
 
@@ -70,8 +73,12 @@ def command_flags(
     _put_parsers(facts, entry, put, warnings)
     _put_remote_code(facts, intent, entry, put, warnings)
     if intent.lora_modules:
+        for module in intent.lora_modules:
+            if not all(module.partition("=")[::2]):
+                raise bad_value("--lora-modules", module, t("a name and a path, such as `sql=/adapters/sql`"))
         put("--enable-lora", None, t("You gave adapters to load."), "you", t("Some memory and speed."))
-        put("--lora-modules", " ".join(intent.lora_modules), t("You gave adapters to load."), "you")
+        put("--lora-modules", shlex.join(intent.lora_modules), t("You gave adapters to load."), "you")
+        _put_adapter_room(choice.knobs.adapters, put)
     for pin in intent.pins:
         reason = flags[pin.flag].reason if pin.flag in flags else t("You set it.")
         off = f"--{pin.flag[5:]}" if pin.flag.startswith("--no-") else f"--no-{pin.flag[2:]}"
@@ -173,6 +180,19 @@ def _put_parsers(facts: ModelFacts, entry: ModelEntry | None, put: _Put, warning
         put(name, value, t("Keeps the model's thinking apart from its answer."), "catalogue")
     if facts.has_chat_template is False:
         warnings.append(t("The model brings no chat template; give one with `--set chat-template=FILE`."))
+
+
+def _put_adapter_room(adapters: Adapters, put: _Put) -> None:
+    if adapters.at_once > 1:
+        put(
+            "--max-loras",
+            str(adapters.at_once),
+            t("Requests for different adapters run together instead of in turn."),
+            "memory",
+            t("Memory for each."),
+        )
+    if adapters.rank > DEFAULT_RANK:
+        put("--max-lora-rank", str(adapters.rank), t("An adapter has a rank as large as that."), "model")
 
 
 def _put_remote_code(

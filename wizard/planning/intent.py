@@ -23,8 +23,8 @@ class Intent:
     context_tokens: the longest request that must fit, None for as long as sensible. clients: names of the clients that
     will use it; least_tokens: the smallest context that all of them work in. vllm_version: the version that will run,
     None for the newest one known. trust_remote_code: the user's own word that code of the model's author may run.
-    lora_modules: `name=path`. kv_space_gib: on a machine without GPU, the GiB for the KV cache; None: the plan chooses.
-    host, port and key are left to the server's start.
+    lora_modules: `name=path`; lora_rank: the largest of them, 0 where it is not known. kv_space_gib: on a machine
+    without GPU, the GiB for the KV cache; None: the plan chooses. host, port and key are left to the server's start.
     """
 
     clients: tuple[str, ...] = ()
@@ -36,6 +36,7 @@ class Intent:
     served_name: str | None = None
     trust_remote_code: bool = False
     lora_modules: tuple[str, ...] = ()
+    lora_rank: int = 0
     kv_space_gib: int | None = None
 
     def pinned(self, flag: str) -> str | None:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from wizard.hardware.machine import GIB
+from wizard.planning.adapters import NO_ADAPTERS, Adapters, adapters_gib
 from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import element_bytes, partition
 from wizard.planning.versions import Version, rule, runner, sampler
@@ -41,6 +42,7 @@ class Engine:
     unified_memory: bool = False
     skip_vision: bool = False
     cpu_offload_gib: float = 0.0
+    adapters: Adapters = NO_ADAPTERS
 
     @property
     def fused_all_reduce(self) -> bool:
@@ -229,7 +231,8 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
             here += (table + tower) / tp
         if number == len(ranks) - 1 and (number > 0 or not facts.tie_word_embeddings):
             here += table / tp
-        out.append(max(0.0, (here + rope) / GIB - engine.cpu_offload_gib))
+        beside = adapters_gib(facts, engine.adapters, tensor_parallel=tp, dtype=engine.dtype, layers=layers)
+        out.append(max(0.0, (here + rope) / GIB - engine.cpu_offload_gib) + beside)
     return tuple(out)
 
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
 from wizard.problems import Problem
 
+# Flags of `vllm serve` that take several words (`nargs` "+" or "*" in vLLM 0.32's parser).
+_LISTS = frozenset(
+    {
+        "--lora-modules", "--api-key", "--allowed-media-domains", "--served-model-name", "--logits-processors",
+        "--sleep-preserve-parameter-names", "--ignore-patterns", "--numa-bind-nodes", "--numa-bind-cpus",
+        "--kv-cache-dtype-skip-layers", "--cpu-offload-params", "--offload-params", "--lora-target-modules",
+        "--collect-detailed-traces", "--cudagraph-capture-sizes",
+    }
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag of `vllm serve`. value None: a bare switch. reason: why, for a newcomer. source: who says so.
+    """One flag of `vllm serve`. value None: a bare switch; of a flag that takes several words, the words as in a shell.
+    reason: why, for a newcomer. source: who says so.
 
     source: "you" (pinned), "model", "catalogue", "memory", "machine", "clients", "vllm".
     """
@@ -24,7 +36,24 @@ class Flag:
     @property
     def words(self) -> tuple[str, ...]:
         """As they stand in a command."""
-        return (self.flag,) if self.value is None else (self.flag, self.value)
+        return (self.flag, *self.values)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What follows the flag: nothing, one word, or several."""
+        if self.value is None:
+            return ()
+        if self.several:
+            try:
+                return tuple(shlex.split(self.value)) or (self.value,)
+            except ValueError:
+                return (self.value,)
+        return (self.value,)
+
+    @property
+    def several(self) -> bool:
+        """Whether vLLM takes several words after this flag."""
+        return self.flag in _LISTS
 
     def as_json(self) -> dict[str, Any]:
         """The contract's form."""

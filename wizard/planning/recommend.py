@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from wizard.catalog.models import ModelEntry
 from wizard.hardware.machine import GIB, Gpu, Machine
 from wizard.i18n import t
+from wizard.planning.adapters import wanted_adapters
 from wizard.planning.evaluate import CONTEXT_GIB, CPU_OVERHEAD_GIB, Device, Knobs, Outcome, default_batch, evaluate
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent
@@ -157,6 +158,7 @@ def _choose_gpu(
         skip_vision=bool(pinned_switch(intent, "--language-model-only")),
         version_told=bool(intent.vllm_version),
         gpu_name=first.name,
+        adapters=wanted_adapters(intent),
         cpu_offload_gib=float(pinned_integer(intent, "--cpu-offload-gb", least=0, most=4096) or 0),
         starts=starts,
     )

@@ -102,9 +102,7 @@ def as_command(plan: ServePlan) -> str:
     """Shell text that starts the server; variables first, one flag a line."""
     head = [f"{name}={shlex.quote(value)}" for name, value in sorted(plan.env.items())]
     lines = [" ".join([*head, "vllm", "serve", shlex.quote(plan.serve_as)])]
-    lines += [
-        " ".join([flag.flag, *([shlex.quote(flag.value)] if flag.value is not None else [])]) for flag in plan.flags
-    ]
+    lines += [shlex.join(flag.words) for flag in plan.flags]
     return " \\\n  ".join(lines)
 
 
@@ -121,8 +119,10 @@ def as_yaml(plan: ServePlan) -> str:
         lines.insert(1, f"# needs {name}={value}")
     for flag in plan.flags:
         value = "true" if flag.value is None else flag.value
-        if flag.value is not None and not _PLAIN_NUMBER.fullmatch(flag.value):
-            value = json.dumps(flag.value, ensure_ascii=False)
+        if len(flag.values) > 1:
+            value = json.dumps(flag.values, ensure_ascii=False)
+        elif flag.value is not None and not _PLAIN_NUMBER.fullmatch(flag.value):
+            value = json.dumps(flag.values[0], ensure_ascii=False)
         lines.append(f"{flag.flag.removeprefix('--')}: {value}  # {flag.reason}")
     return "\n".join(lines) + "\n"
 

@@ -337,3 +337,19 @@ def test_a_start_is_remembered_for_the_machine_it_was_on(world: World, folder: P
     assert plan_for(world, str(folder), machine=here).memory.kv_gib == pytest.approx(12.5, abs=0.001)
     assert not plan_for(world, str(folder), machine=describe_machine("L4")).memory.measured
     remember_start(world, plan, kv_gib=None, weights_gib=None)
+
+
+@pytest.mark.parametrize(
+    ("content", "rank"),
+    [('{"r": 100}', "128"), ('{"r": 8}', None), ("[]", None), ("\xff", None), ('{"r": true}', None)],
+)
+def test_the_rank_of_adapters_is_read_from_their_folders(
+    content: str, rank: str | None, world: World, folder: Path, tmp_path: Path
+) -> None:
+    adapter = tmp_path / "my adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_bytes(content.encode("latin-1"))
+    machine = describe_machine("L4", 1)
+    plan = plan_for(world, str(folder), machine=machine, intent=Intent(lora_modules=(f"a={adapter}", "b=acme/other")))
+    chosen = plan.flag("--max-lora-rank")
+    assert (chosen and chosen.value) == rank

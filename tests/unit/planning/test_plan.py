@@ -364,3 +364,24 @@ def test_what_a_gpu_or_a_version_cannot_do_is_said(
 ) -> None:
     plan = plan_serve(gpu_machine(gpu), facts("smollm", gib=0.26, **changes), intent)
     assert [problem.code for problem in plan.problems] == [code]
+
+
+def test_adapters_get_their_words_their_room_and_their_memory(facts: Facts, gpu_machine: Gpu) -> None:
+    plain = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent())
+    intent = Intent(lora_modules=("sql=/adapters/my sql", "chat=/adapters/chat"), lora_rank=40)
+    plan = plan_serve(gpu_machine("H100"), facts(gib=14.96), intent)
+    words = plan.arguments
+    at = words.index("--lora-modules")
+    assert words[at + 1 : at + 3] == intent.lora_modules
+    assert words[words.index("--max-loras") + 1] == "2"
+    assert words[words.index("--max-lora-rank") + 1] == "64"
+    # Llama 3 8B, inputs and outputs of a layer: qkv, o, gate and up, down; then the two token tables.
+    widths = 32 * (3 * 4096 + 6144 + 8192 + 8192 + 28672 + 18432) + 2 * (128256 + 4096)
+    assert plan.memory.weights_gib - plain.memory.weights_gib == pytest.approx(2 * 64 * widths * 2 / 2**30, rel=1e-3)
+
+
+@pytest.mark.parametrize("module", ["sql", "=/adapters", "sql="])
+def test_an_adapter_without_a_name_or_a_path_is_refused(module: str, facts: Facts, gpu_machine: Gpu) -> None:
+    with pytest.raises(ProblemError) as error:
+        plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(lora_modules=(module,)))
+    assert error.value.problem.code == "bad-flag-value"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +13,7 @@ from ruamel.yaml import YAML
 from wizard.hardware.machine import Machine
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent
-from wizard.planning.model import ServePlan
+from wizard.planning.model import Flag, ServePlan
 from wizard.planning.pins import parse_pin
 from wizard.planning.plan import plan_serve
 from wizard.planning.render import as_command, as_env, as_yaml, bar_cells, bar_svg, segments
@@ -64,3 +65,11 @@ def test_the_variables_carry_the_arguments(plan: ServePlan) -> None:
     lines = dict(line.split("=", 1) for line in as_env(plan).splitlines())
     assert lines["VLLM_SERVED_NAME"].strip('"') == plan.served_name
     assert "--enforce-eager" in lines["VLLM_ARGUMENTS"]
+
+
+def test_several_words_after_one_flag_stay_several(plan: ServePlan) -> None:
+    adapters = Flag("--lora-modules", "sql='/my adapters/sql' chat=/chat", "", "you")
+    several = replace(plan, flags=(*plan.flags, adapters))
+    assert several.arguments[-3:] == ("--lora-modules", "sql=/my adapters/sql", "chat=/chat")
+    assert tuple(shlex.split(as_command(several).replace("\\\n", " "))) == several.command
+    assert YAML(typ="safe").load(as_yaml(several))["lora-modules"] == ["sql=/my adapters/sql", "chat=/chat"]
