@@ -16,6 +16,11 @@ def use_translation(translate: Callable[[str], str] | None) -> None:
     _translate = translate
 
 
+def translated() -> bool:
+    """Whether messages are in another language than English."""
+    return _translate is not None
+
+
 def t(text: str, /, **values: object) -> str:
     """The text in the user's language with `values` put in; not formatted without values, so braces are safe."""
     if _translate is not None:

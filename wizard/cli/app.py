@@ -11,6 +11,7 @@ import click
 
 from wizard.effects.log import open_log
 from wizard.effects.world import World, real_world
+from wizard.ui.language import ASKED, use_language
 from wizard.ui.screen import Screen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,9 +52,7 @@ def command_options(*, yes: bool = False, dry_run: bool = False) -> Callable[[F]
             **options: Any,
         ) -> Any:
             world = real_world()
-            from wizard.ui.language import use_language
-
-            use_language(lang, world.env)
+            use_language(lang or click.get_current_context().meta.get(ASKED), world.env)
             open_log(world.paths.logs)
             screen = Screen(as_json=as_json, plain=plain or bool(world.env.get("LLM_SETUP_PLAIN")), env=world.env)
             return function(App(world, screen, yes, dry_run), *args, **options)
@@ -65,7 +64,7 @@ def command_options(*, yes: bool = False, dry_run: bool = False) -> Callable[[F]
             )
         if yes:
             decorated = click.option("--yes", "-y", is_flag=True, help="Take every recommended answer.")(decorated)
-        decorated = click.option("--lang", metavar="LANG", help="Language of messages: en, zh_CN.")(decorated)
+        decorated = click.option("--lang", metavar="LANG", help="Language: en, zh_CN (简体中文).")(decorated)
         decorated = click.option("--plain", is_flag=True, help="Plain lines: no colour, no symbols.")(decorated)
         decorated = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(decorated)
         return decorated  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from wizard.cli.app import App, command_options
+from wizard.i18n import t
 from wizard.problems import ExitCode
 
 
@@ -14,7 +15,9 @@ def ladder(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     """Concurrencies with commas between them: "1,4,16"."""
     words = [word.strip() for word in value.split(",")]
     if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= 4096 for word in words):
-        raise click.BadParameter(f"'{value}' is no concurrency; give numbers from 1 to 4096, such as 1,4,16.")
+        raise click.BadParameter(
+            t("`{value}` is no concurrency; give numbers from 1 to 4096, such as 1,4,16.", value=value)
+        )
     return tuple(dict.fromkeys(int(word) for word in words))
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from wizard.cli.app import App, command_options
+from wizard.i18n import t
 from wizard.problems import ExitCode
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,12 +57,12 @@ def _names(names: tuple[str, ...], every: bool, known: list[str], what: str) -> 
     from wizard.problems import usage_error
 
     if every and names:
-        raise usage_error("wrong-usage", "Give client names or `--all`, not both.")
+        raise usage_error("wrong-usage", t("Give client names or `--all`, not both."))
     if not every and not names:
         raise usage_error(
             "client-missing",
-            f"Name the clients, or give `--all`: {', '.join(known)}.",
-            "Example:",
+            t("Name the clients, or give `--all`: {names}.", names=", ".join(known)),
+            t("Example:"),
             f"llm-setup clients {what} codex",
         )
     return known if every else list(names)
@@ -206,5 +207,5 @@ def verify_command(app: App, names: tuple[str, ...], every: bool, run: bool) -> 
             {"status": "error" if failed else "ok", "clients": [result.as_json() for result in results]}
         )
     elif not results:
-        app.screen.line("Nothing is applied: llm-setup clients apply NAME")
+        app.screen.line(t("Nothing is applied: llm-setup clients apply NAME"))
     return ExitCode.PROBLEM if failed else ExitCode.FINE

@@ -8,6 +8,7 @@ import click
 
 from wizard.cli.app import App, command_options
 from wizard.clients.shells import SHELLS
+from wizard.i18n import t
 from wizard.problems import ExitCode
 
 
@@ -35,7 +36,7 @@ def command(app: App, shell: str | None, profile: str, show_key: bool) -> int:
     chosen = next((known for known in SHELLS if known == (shell or named)), SHELLS[0])
     if sys.stdout.isatty() and not show_key:
         app.screen.line(env_text(endpoint, chosen).rstrip("\n"))
-        click.echo("# The key is masked on a terminal: use eval, a pipe, or --show-key.", err=True)
+        click.echo("# " + t("The key is masked on a terminal: use eval, a pipe, or --show-key."), err=True)
     else:
         sys.stdout.write(env_text(endpoint, chosen))
     return ExitCode.FINE

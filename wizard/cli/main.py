@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
 
 from wizard import __version__
+from wizard.i18n import t, translated
 from wizard.problems import ExitCode, Fix, Problem, ProblemError
+from wizard.ui.language import ASKED, languages, use_language
 
 # Command -> (module in wizard.cli, one line for --help). A row, so that `--help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -46,6 +51,10 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"wizard.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
+        if translated():
+            from wizard.cli.words import translate_help
+
+            translate_help(command)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -55,19 +64,23 @@ class LazyGroup(click.Group):
         except click.UsageError:
             from wizard.problems import usage_error
 
-            raise usage_error("unknown-command", f"There is no command `{args[0]}`.", _nearest(args[0])) from None
+            raise usage_error(
+                "unknown-command", t("There is no command `{name}`.", name=args[0]), _nearest(args[0])
+            ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table of commands, from the rows above."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        with formatter.section(t("Commands")):
+            formatter.write_dl([(name, t(text)) for name, (_, text) in COMMANDS.items()])
 
 
 def _nearest(name: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, COMMANDS, n=2)
-    return f"Did you mean `{'` or `'.join(near)}`?" if near else "See `llm-setup --help`."
+    if not near:
+        return t("See `{command}`.", command="llm-setup --help")
+    return t("Did you mean {names}?", names=t(" or ").join(f"`{each}`" for each in near))
 
 
 @click.group(
@@ -76,6 +89,13 @@ def _nearest(name: str) -> str:
     epilog="Start with `llm-setup init`. When something does not work: `llm-setup doctor`.",
 )
 @click.version_option(__version__, prog_name="llm-setup")
+@click.option(
+    "--lang",
+    metavar="LANG",
+    expose_value=False,
+    callback=lambda context, _, value: context.meta.__setitem__(ASKED, value),
+    help="Language: en, zh_CN (简体中文).  [default: LLM_SETUP_LANG, else the locale]",
+)
 def group() -> None:
     """From a bare GPU, or only a URL and a key, to a coding agent that answers."""
 
@@ -84,6 +104,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run a command and exit: 0 fine, 1 a problem, 2 wrong usage, 3 our bug, 130 interrupted."""
     arguments = sys.argv[1:] if argv is None else argv
     as_json = "--json" in arguments
+    _speak(arguments)
     try:
         code = group.main(arguments, prog_name="llm-setup", standalone_mode=False)
     except ProblemError as error:
@@ -96,15 +117,14 @@ def main(argv: list[str] | None = None) -> NoReturn:
         sys.exit(ExitCode.USAGE)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "llm-setup"
-        _show(Problem("wrong-usage", error.format_message(), fix=Fix(f"See `{where} --help`.")), as_json)
+        fix = Fix(t("See `{command}`.", command=f"{where} --help"))
+        _show(Problem("wrong-usage", error.format_message(), fix=fix), as_json)
         sys.exit(ExitCode.USAGE)
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("\n")
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader (`| head`) has gone; what it wanted it has. Python's own flush at exit must not complain either.
-        import os
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.FINE)
     except Exception as error:
@@ -115,6 +135,26 @@ def main(argv: list[str] | None = None) -> NoReturn:
         _bug(error, as_json)
         sys.exit(ExitCode.BUG)
     sys.exit(code or ExitCode.FINE)
+
+
+def _speak(arguments: Sequence[str]) -> None:
+    """Choose the language before anything is said: `--help` and errors of usage come before an option is read."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    given = [word.removeprefix("--lang=") for word in own if word.startswith("--lang=")]
+    given += own[own.index("--lang") + 1 :][:1] if "--lang" in own else []
+    unknown = use_language(given[0] if given else None, os.environ)
+    if unknown:
+        known = ", ".join(["en", *languages()])
+        sys.stderr.write(f"llm-setup: there are no messages in `{unknown}`; English is used (known: {known})\n")
+    if translated():
+        from wizard.cli.words import translate_click, translate_help
+
+        translate_click()
+        translate_help(group)
+        for stream in (sys.stdout, sys.stderr):
+            # A terminal of another encoding shows `?` for what it has not, rather than ending the command.
+            if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+                stream.reconfigure(errors="replace")
 
 
 def _show(problem: Problem, as_json: bool) -> None:
@@ -134,17 +174,16 @@ def _refused_by_the_system(error: OSError) -> Problem | None:
     saw = (f"{where}: {error.strerror}" if where else str(error),)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Problem(
-            "disk-space", "The disk is full.", saw=saw, fix=Fix("Make room, then run the same command again.")
+            "disk-space", t("The disk is full."), saw=saw, fix=Fix(t("Make room, then run the same command again."))
         )
     if where and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR):
-        fix = Fix("Give yourself the right to write there, or set LLM_SETUP_HOME to a folder where you may.")
-        return Problem("not-writable", f"`{where}` cannot be used.", saw=saw, fix=fix)
+        fix = Fix(t("Give yourself the right to write there, or set LLM_SETUP_HOME to a folder where you may."))
+        return Problem("not-writable", t("`{path}` cannot be used.", path=where), saw=saw, fix=fix)
     return None
 
 
 def _bug(error: Exception, as_json: bool) -> None:
     import logging
-    import os
 
     from wizard.effects.log import LOGGER_NAME, close_log, open_log
     from wizard.effects.paths import state_paths
@@ -155,9 +194,9 @@ def _bug(error: Exception, as_json: bool) -> None:
     _show(
         Problem(
             "internal-error",
-            f"llm-setup has a bug: {type(error).__name__}: {error}",
-            "This is not your fault, and nothing that was asked for is half done without being said above.",
-            fix=Fix(f"Report it with the log {path}; keys are removed from it."),
+            t("llm-setup has a bug: {error}", error=f"{type(error).__name__}: {error}"),
+            t("This is not your fault, and nothing that was asked for is half done without being said above."),
+            fix=Fix(t("Report it with the log {path}; keys are removed from it.", path=path)),
         ),
         as_json,
     )

@@ -8,6 +8,7 @@ import click
 
 from wizard.cli.app import App, command_options
 from wizard.cli.clients import endpoint_options, options_of
+from wizard.i18n import t
 from wizard.problems import ExitCode
 
 
@@ -32,7 +33,7 @@ def list_command(app: App) -> int:
             "ok" if row["active"] else "info", f"{row['name']:<16} {row['openai_base_url']}  {row['model']}", row["key"]
         )
     if not rows:
-        app.screen.line("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID")
+        app.screen.line(t("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID"))
     return ExitCode.FINE
 
 
@@ -75,7 +76,9 @@ def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, 
         options = replace(options, base_url=options.base_url or preset_url(preset))
     if not options.base_url:
         raise usage_error(
-            "base-url-missing", "`--base-url` or `--preset` is missing.", "See `llm-setup profiles presets`."
+            "base-url-missing",
+            t("`--base-url` or `--preset` is missing."),
+            t("See `{command}`.", command="llm-setup profiles presets"),
         )
     key = given_key(app.world, app.screen, options)
     if key is None and not key_env:
@@ -89,7 +92,7 @@ def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, 
         app.screen.step(
             "ok",
             f"{name}: {endpoint.openai_base_url}  {endpoint.model}",
-            f"key {row['key']} in {row['key_place'] or '-'}",
+            t("key {key} in {place}", key=row["key"], place=row["key_place"] or "-"),
         )
     return ExitCode.FINE
 
@@ -105,7 +108,7 @@ def remove_command(app: App, name: str) -> int:
     if app.screen.as_json:
         app.screen.document({"status": "ok", "removed": profile.name})
     else:
-        app.screen.step("ok", f"{profile.name} removed")
+        app.screen.step("ok", t("{name} removed", name=profile.name))
     return ExitCode.FINE
 
 
@@ -124,7 +127,7 @@ def presets_command(app: App) -> int:
             "key_page": preset.key_page,
             "key_prefix": preset.key_prefix,
             "speaks": list(preset.speaks),
-            "note": preset.note,
+            "note": t(preset.note),
             "source": preset.source,
         }
         for preset in all_presets()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from wizard.cli.app import App, command_options
+from wizard.i18n import t
 from wizard.problems import usage_error
 from wizard.secret import Secret
 from wizard.serving.record import DEFAULT_NAME
@@ -64,8 +65,8 @@ def command(
     if restart and detach:
         raise usage_error(
             "wrong-usage",
-            "`--restart` needs someone who stays: it does not go with `--detach`.",
-            "A user unit restarts a server without a terminal.",
+            t("`--restart` needs someone who stays: it does not go with `--detach`."),
+            t("A user unit restarts a server without a terminal."),
         )
     if extra and not extra[0].startswith("-") and model is None:
         model, *others = extra
@@ -117,8 +118,8 @@ def check_extra(extra: tuple[str, ...]) -> tuple[str, ...]:
     if any(word.partition("=")[0].replace("_", "-") == "--api-key" for word in extra):
         raise usage_error(
             "key-in-arguments",
-            "A key in a command line is seen by everyone on this machine.",
-            "Write it into a file and give `--api-key-file FILE`, or let llm-setup make one.",
+            t("A key in a command line is seen by everyone on this machine."),
+            t("Write it into a file and give `--api-key-file FILE`, or let llm-setup make one."),
         )
     return extra
 
@@ -128,9 +129,13 @@ def read_key(path: Path) -> Secret:
     try:
         text = path.expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise usage_error("key-file-unreadable", f"The key file `{path}` cannot be read.", str(error)) from error
+        raise usage_error(
+            "key-file-unreadable", t("The key file `{path}` cannot be read.", path=path), str(error)
+        ) from error
     if not text or "\n" in text or not text.isprintable():
         raise usage_error(
-            "key-file-unreadable", f"The key file `{path}` does not hold one key.", "One line, nothing else."
+            "key-file-unreadable",
+            t("The key file `{path}` does not hold one key.", path=path),
+            t("One line, nothing else."),
         )
     return Secret(text)

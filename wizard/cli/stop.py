@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from wizard.cli.app import App, command_options
+from wizard.i18n import t
 from wizard.problems import ExitCode, ProblemError, usage_error
 
 
@@ -27,7 +28,7 @@ def command(app: App, name: str | None, every: bool, timeout_s: float) -> int:
     from wizard.serving.record import DEFAULT_NAME
 
     if every and name:
-        raise usage_error("wrong-usage", "`--all` and a name exclude each other.", "Give one of them.")
+        raise usage_error("wrong-usage", t("`--all` and a name exclude each other."), t("Give one of them."))
     names = app.world.servers.names() if every else (name or DEFAULT_NAME,)
     stopped: list[str] = []
     problems: list[ProblemError] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from wizard.cli.app import App, command_options
+from wizard.i18n import t
 from wizard.problems import ExitCode
 
 
@@ -26,7 +27,7 @@ def command(app: App, name: str, fallback: str) -> int:
         questions = Questions(app.screen, yes=False, may_ask=app.may_ask)
         choices = [Choice(p.name, f"{p.name}  {p.openai_base_url}  {p.model}") for p in known.by_name.values()]
         recommended = known.active or choices[0].value
-        name = questions.choose("NAME", "Which endpoint shall the clients use?", choices, recommended)
+        name = questions.choose("NAME", t("Which endpoint shall the clients use?"), choices, recommended)
     profile = choose_profile(app.world, app.screen, name, fallback)
     # Moving back and forth is what the command is for, and every step can be undone: the name is the answer.
     results = use_profile(app.world, app.screen, profile, yes=True, dry_run=app.dry_run)

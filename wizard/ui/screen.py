@@ -28,6 +28,8 @@ _MARKS: dict[Mark, tuple[str, str, str]] = {
     "warning": ("!", "warning", "33"),
 }
 _SEVERITY_COLOUR = {"error": "31", "warning": "33", "info": "36"}
+# The words of both tables, as the catalogues have them.
+_WORDS = ("ok", "failed", "skipped", "...", "info", "warning", "error")
 
 
 class Screen:
@@ -83,7 +85,7 @@ class Screen:
         """One line of a list of things done: mark, text, detail, time."""
         symbol, word, colour = _MARKS[mark]
         took = f"  {seconds:.1f} s" if seconds is not None else ""
-        head = self.paint(symbol, colour) if self.symbols else f"[{word}]"
+        head = self.paint(symbol, colour) if self.symbols else f"[{t(word)}]"
         self.line(f"  {head} {text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}")
 
     def problem(self, problem: Problem) -> None:
@@ -92,7 +94,7 @@ class Screen:
 
     def problem_lines(self, problem: Problem) -> Sequence[str]:
         """The lines of a problem: what, why, saw, fix with its commands, docs."""
-        head = self.paint(f"{problem.severity}:", _SEVERITY_COLOUR[problem.severity] + ";1")
+        head = self.paint(f"{t(problem.severity)}:", _SEVERITY_COLOUR[problem.severity] + ";1")
         lines = [f"{head} {problem.what} [{problem.code}]"]
         if problem.why:
             lines.append(f"  {t('why:')} {problem.why}")

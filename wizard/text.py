@@ -1,0 +1,66 @@
+"""Text in columns: a Chinese character is two columns wide, a combining mark none.
+
+Widths by Unicode's East Asian Width (UAX 11), as terminals draw it; what is ambiguous there counts as one column.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+# What a line may not begin with (closing) in Chinese, so that it stays with the word before.
+_CLOSING = frozenset("，。、；：！？）》〉」』】〕”’…%,.;:!?)]}")
+_OPENING = frozenset("（《〈「『【〔“‘([{")
+
+
+def display_width(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_width(character) for character in text)
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def pad(text: str, width: int) -> str:
+    """The text with blanks behind it, up to `width` columns."""
+    return text + " " * (width - display_width(text))
+
+
+def pad_left(text: str, width: int) -> str:
+    """The text with blanks before it, up to `width` columns."""
+    return " " * (width - display_width(text)) + text
+
+
+def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
+    """Lines of at most `width` columns, each begun with `first` or `others`; broken also between Chinese characters."""
+    lines: list[str] = []
+    line, empty = first, True
+    for blank, word in _words(text):
+        gap = " " if blank and not empty else ""
+        if not empty and display_width(line) + len(gap) + display_width(word) > width:
+            lines.append(line)
+            line, gap = others, ""
+        line += gap + word
+        empty = False
+    return [*lines, line] if not empty else lines
+
+
+def _words(text: str) -> Iterator[tuple[bool, str]]:
+    """The pieces between which a line may break, each with whether a blank stood before it."""
+    for found in re.finditer(r"(\s*)(\S+)", text):
+        blank = bool(found[1])
+        piece = ""
+        for character in found[2]:
+            wide = _width(character) == 2
+            breaks = piece and (wide or _width(piece[-1]) == 2)
+            if breaks and character not in _CLOSING and piece[-1] not in _OPENING:
+                yield blank, piece
+                piece, blank = "", False
+            piece += character
+        yield blank, piece
