@@ -13,6 +13,7 @@ from wizard.clients.formats import parse
 from wizard.doctor.observations import ClientFile, Observations
 from wizard.endpoint.urls import pasted_endpoint
 from wizard.problems import Problem, ProblemError
+from wizard.secret import redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def host_of(url: str) -> str:
         return (urlsplit(url.strip()).hostname or "").lower()
     except ValueError:
         return ""
+
+
+def shown(value: str) -> str:
+    """A URL or another value out of a file or variable, without user, password and whatever looks like a key."""
+    return redact(re.sub(r"//[^/@\s]*@", "//", value))
 
 
 def path_of(url: str) -> str:

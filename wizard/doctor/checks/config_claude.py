@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wizard.doctor.causes import found
-from wizard.doctor.client_files import Parsed, endpoint_in, host_of, path_of, read_parsed, weigh
+from wizard.doctor.client_files import Parsed, endpoint_in, host_of, path_of, read_parsed, shown, weigh
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
@@ -150,8 +150,8 @@ def claude_overrides(seen: Observations) -> Verdict:
                 found(
                     "settings-override-env",
                     t("{name} of {file} wins over {other}.", name=name, file=winner.where, other=other.where),
-                    f"{winner.where} = {Secret(winner.value).hint if secret else winner.value}",
-                    f"{other.where} = {Secret(other.value).hint if secret else other.value}",
+                    f"{winner.where} = {Secret(winner.value).hint if secret else shown(winner.value)}",
+                    f"{other.where} = {Secret(other.value).hint if secret else shown(other.value)}",
                     severity="warning" if seen.probed or other.from_file else "error",
                 )
             )
@@ -174,10 +174,10 @@ def claude_url(seen: Observations) -> Verdict:
     suffix = endpoint_in(base.value)
     if suffix:
         what = t("Claude Code's base URL ends in `{suffix}`, which it adds itself.", suffix=suffix)
-        return weigh(seen, "claude-code", found("base-url-full-endpoint", what, f"{base.where} = {base.value}"))
+        return weigh(seen, "claude-code", found("base-url-full-endpoint", what, f"{base.where} = {shown(base.value)}"))
     if path.endswith("/v1"):
         what = t("Claude Code's base URL ends in /v1, and it adds /v1/messages itself.")
-        return weigh(seen, "claude-code", found("base-url-extra-v1", what, f"{base.where} = {base.value}"))
+        return weigh(seen, "claude-code", found("base-url-extra-v1", what, f"{base.where} = {shown(base.value)}"))
     return None
 
 

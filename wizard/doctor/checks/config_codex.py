@@ -21,6 +21,7 @@ from wizard.doctor.client_files import (
     path_of,
     read_parsed,
     shell_lines,
+    shown,
     weigh,
 )
 from wizard.doctor.engine import Check, Unseen, Verdict
@@ -99,7 +100,7 @@ def _form(config: Parsed) -> Iterator[Problem]:
     if name and not provider and name not in _BUILT_IN:
         yield found(
             "codex-provider-undefined",
-            t("Codex's config.toml chooses the provider `{name}` and does not describe it.", name=name),
+            t("Codex's config.toml chooses the provider `{name}` and does not describe it.", name=shown(name)),
             t("{path} describes: {names}", path=config.path, names=", ".join(own) or "-"),
         )
     elif not name and own and not config.text("openai_base_url"):
@@ -138,13 +139,13 @@ def _url(seen: Observations, config: Parsed) -> Iterator[Problem]:
         yield found(
             "base-url-full-endpoint",
             t("Codex's base URL ends in `{suffix}`, which Codex adds itself.", suffix=suffix),
-            f"{config.path}: [model_providers.{name}] base_url = {url}",
+            f"{config.path}: [model_providers.{name}] base_url = {shown(url)}",
         )
     elif path_of(url) in ("", "/"):
         yield found(
             "base-url-missing-v1",
             t("Codex's base URL has no path: servers have their API below /v1, and Codex adds only /responses."),
-            f"{config.path}: [model_providers.{name}] base_url = {url}",
+            f"{config.path}: [model_providers.{name}] base_url = {shown(url)}",
             severity="warning",
             fix=t("End it in `/v1`."),
         )
@@ -187,7 +188,7 @@ def _provider_key(
         if stored or variable or not is_local(host):
             yield found(
                 "codex-key-not-bound",
-                t("Codex's provider `{name}` names no key, so that none is sent.", name=name),
+                t("Codex's provider `{name}` names no key, so that none is sent.", name=shown(name)),
                 where,
                 t("a key is in {path}, which this provider does not use", path=auth.path) if stored else "",
                 t("${name} is set, which this provider does not use", name=variable) if variable else "",
@@ -216,16 +217,16 @@ def _variable(seen: Observations, where: str, env_key: str) -> Iterator[Problem]
     if value is None:
         yield found(
             "key-env-not-visible",
-            t("Codex takes the key from `{name}`, which is not set here.", name=env_key),
-            f"{where} env_key = {env_key}",
+            t("Codex takes the key from `{name}`, which is not set here.", name=shown(env_key)),
+            f"{where} env_key = {shown(env_key)}",
             *(t("{where} sets it", where=line.where) for line in lines[:1]),
             commands=(f"export {env_key}=...",),
         )
     else:
         yield found(
             "key-missing",
-            t("Codex takes the key from `{name}`, which is set and empty.", name=env_key),
-            f"{where} env_key = {env_key}",
+            t("Codex takes the key from `{name}`, which is set and empty.", name=shown(env_key)),
+            f"{where} env_key = {shown(env_key)}",
         )
 
 
@@ -303,7 +304,7 @@ def _base_url_variable(seen: Observations) -> Iterator[Problem]:
         yield found(
             "codex-base-url-not-read",
             t("OPENAI_BASE_URL is set, which Codex does not read: it goes to OpenAI."),
-            f"OPENAI_BASE_URL={url}",
+            f"OPENAI_BASE_URL={shown(url)}",
             severity="error" if seen.client_type == "codex" else "info",
             commands=("llm-setup clients apply codex",),
         )

@@ -17,6 +17,7 @@ from wizard.doctor.client_files import (
     path_of,
     read_parsed,
     shell_lines,
+    shown,
     weigh,
 )
 from wizard.doctor.engine import Check, Unseen, Verdict
@@ -134,10 +135,10 @@ def aider_model(seen: Observations) -> Verdict:
             problems.append(
                 found(
                     "litellm-provider-prefix",
-                    t("aider's model `{model}` names no provider that LiteLLM knows.", model=model),
+                    t("aider's model `{model}` names no provider that LiteLLM knows.", model=shown(model)),
                     where,
-                    t("base URL {url}", url=base) if base else "",
-                    fix=t("Write `openai/{model}`.", model=bare),
+                    t("base URL {url}", url=shown(base)) if base else "",
+                    fix=t("Write `openai/{model}`.", model=shown(bare)),
                 )
             )
     return weigh(seen, "aider", *problems)
@@ -164,9 +165,9 @@ def litellm_config(seen: Observations) -> Verdict:
                 problems.append(
                     found(
                         "litellm-provider-prefix",
-                        t("LiteLLM's model `{model}` names no provider.", model=model),
+                        t("LiteLLM's model `{model}` names no provider.", model=shown(model)),
                         t("{path}: line {line}", path=file.path, line=line_with(file.text, model)),
-                        fix=t("Write `hosted_vllm/{model}` (vLLM) or `openai/{model}`.", model=model),
+                        fix=t("Write `hosted_vllm/{model}` (vLLM) or `openai/{model}`.", model=shown(model)),
                     )
                 )
     return weigh(seen, "litellm", *problems) if looked else Unseen(t("there is no LiteLLM file"))
@@ -223,7 +224,7 @@ def router_urls(seen: Observations) -> Verdict:
             problems.append(
                 found(
                     "base-url-wrong-path",
-                    t("claude-code-router sends requests to `{url}` itself, and no endpoint is there.", url=url),
+                    t("claude-code-router sends requests to `{url}` itself, and no endpoint is there.", url=shown(url)),
                     f"{router.path}: Providers {provider.get('name') or ''}".strip(),
                     fix=t("Write the whole endpoint: `{url}/chat/completions`.", url=url.rstrip("/")),
                 )
@@ -326,12 +327,12 @@ def url_forms(seen: Observations) -> Verdict:
                         client=target.client,
                         suffix=suffix,
                     ),
-                    f"{target.source}: {url}",
+                    f"{target.source}: {shown(url)}",
                 )
             )
         elif target.wire == "messages" and path.rstrip("/").endswith("/v1"):
             what = t("The base URL of {client} ends in /v1, and it adds /v1/messages itself.", client=target.client)
-            problems.append(found("base-url-extra-v1", what, f"{target.source}: {url}"))
+            problems.append(found("base-url-extra-v1", what, f"{target.source}: {shown(url)}"))
         elif (
             target.wire != "messages"
             and path in ("", "/")
@@ -341,10 +342,10 @@ def url_forms(seen: Observations) -> Verdict:
             what = t(
                 "The base URL of {client} has no path; most servers have their API below /v1.", client=target.client
             )
-            problems.append(found("base-url-missing-v1", what, f"{target.source}: {url}", severity="warning"))
+            problems.append(found("base-url-missing-v1", what, f"{target.source}: {shown(url)}", severity="warning"))
         elif url.endswith("/"):
             what = t("The base URL of {client} ends in a slash.", client=target.client or t("the client"))
-            problems.append(found("base-url-trailing-slash", what, f"{target.source}: {url}", severity="info"))
+            problems.append(found("base-url-trailing-slash", what, f"{target.source}: {shown(url)}", severity="info"))
     return tuple(problems)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
-from wizard.doctor.client_files import find_files, host_of, shell_lines
+from wizard.doctor.client_files import find_files, host_of, shell_lines, shown
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
@@ -182,7 +182,7 @@ def key_owner(seen: Observations) -> Verdict:
                     host=host_of(url),
                 ),
                 f"{where} = {Secret(key).hint}",
-                f"{url_where}: {url}" if url_where != url else url,
+                f"{url_where}: {shown(url)}" if url_where != url else shown(url),
                 severity="error" if certain and not seen.probed else "warning",
             )
         )

@@ -6,7 +6,7 @@ import re
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_loopback
-from wizard.doctor.client_files import host_of, read_parsed
+from wizard.doctor.client_files import host_of, read_parsed, shown
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
@@ -34,8 +34,8 @@ def loopback_in_container(seen: Observations) -> Verdict:
     url, where = local[0]
     return found(
         "wrong-host-in-container",
-        t("In the container `{url}` is the container itself.", url=url),
-        f"{where}: {url}",
+        t("In the container `{url}` is the container itself.", url=shown(url)),
+        f"{where}: {shown(url)}",
         severity="error" if told else "warning",
     )
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local, is_loopback
-from wizard.doctor.client_files import host_of
+from wizard.doctor.client_files import host_of, shown
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.endpoint.proxies import no_proxy_entries, route
@@ -117,12 +117,16 @@ def no_proxy_form(seen: Observations) -> Verdict:
     ]
     hosts = list(dict.fromkeys(host_of(url) for url, _ in caught))
     plain = ",".join(dict.fromkeys(["localhost", "127.0.0.1", "::1", *hosts, *(e for e in entries if e not in wrong)]))
+    plain = shown(plain)
     exports = (f"export NO_PROXY={plain}", f"export no_proxy={plain}")
     return found(
         "no-proxy-malformed",
-        t("NO_PROXY has entries that match nothing: {entries}.", entries=", ".join(f"`{entry}`" for entry in wrong)),
-        t("NO_PROXY entries: {entries}", entries=", ".join(entries)),
-        *(t("{url} goes to the proxy", url=url) for url, _ in caught[:2]),
+        t(
+            "NO_PROXY has entries that match nothing: {entries}.",
+            entries=shown(", ".join(f"`{entry}`" for entry in wrong)),
+        ),
+        t("NO_PROXY entries: {entries}", entries=shown(", ".join(entries))),
+        *(t("{url} goes to the proxy", url=shown(url)) for url, _ in caught[:2]),
         severity="error" if caught and not seen.probed else "warning" if proxy else "info",
         commands=exports,
     )
@@ -153,15 +157,15 @@ def local_past_proxy(seen: Observations) -> Verdict:
             continue
         if any(is_malformed(entry) and _is_meant(entry, host) for entry in way.unmatched):
             continue  # Told by `no_proxy_form`, which knows more.
-        shown = re.sub(r"//[^/@]*@", "//", way.proxy)
+        proxy = shown(way.proxy)
         problems[host] = found(
             "proxy-env-captures-local",
             t("Requests to {host} go to the proxy of ${variable}.", host=host, variable=way.variable),
             t(
                 "{variable}={proxy} applies to {url} ({where})",
                 variable=way.variable,
-                proxy=shown,
-                url=url,
+                proxy=proxy,
+                url=shown(url),
                 where=where,
             ),
             commands=(
@@ -179,14 +183,14 @@ def proxy_form(seen: Observations) -> Verdict:
         if name.upper() not in _PROXY_NAMES[:3] or not value.strip():
             continue
         scheme, separator, _ = value.strip().partition("://")
-        shown = re.sub(r"//[^/@]*@", "//", value.strip())
+        text = shown(value.strip())
         if not separator or scheme.lower() not in _SCHEMES:
-            what = t("`{name}` has no scheme that clients know: `{value}`.", name=name, value=shown)
+            what = t("`{name}` has no scheme that clients know: `{value}`.", name=name, value=text)
         elif value != value.strip() or re.search(r"[\"'\s]", value):
             what = t("`{name}` has blanks or quotes in it.", name=name)
         else:
             continue
-        problems.append(found("proxy-env-malformed", what, f"{name}={shown}", severity="warning"))
+        problems.append(found("proxy-env-malformed", what, f"{name}={text}", severity="warning"))
     return tuple(problems)
 
 

@@ -37,7 +37,7 @@ VARIABLE_NAMES = "HTTP_PROXY no_proxy ALL_PROXY OPENAI_API_KEY OPENAI_BASE_URL A
 VARIABLES = st.sampled_from(VARIABLE_NAMES.split())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.dictionaries(st.sampled_from([place.path for place in PLACES]), TEXTS, max_size=4),
     env=st.dictionaries(VARIABLES, LEAVES.filter(lambda value: isinstance(value, str)), max_size=4),
