@@ -463,6 +463,8 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
     yield message("context-management", beta, context_management=edits)
     tool = {**messages_tool(), "input_examples": [{"city": "Paris"}]}
     yield message("input-examples", beta, messages=ask, tools=[tool], max_tokens=64)
+    deferred = {**messages_tool(), "name": "later", "defer_loading": True}
+    yield message("defer-loading", beta, messages=ask, tools=[messages_tool(), deferred], max_tokens=64)
     cached = [{"type": "text", "text": "You are brief.", "cache_control": {"type": "ephemeral", "scope": "global"}}]
     yield message("cache-scope", beta, system=cached)
     yield message("thinking", beta, thinking={"type": "adaptive"}, output_config={"effort": "high"})

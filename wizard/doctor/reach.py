@@ -70,7 +70,7 @@ def judge_exchange(exchange: Exchange, wire: Wire) -> Seen:
     family = family_of(reply, body)
     if family == "path":
         return Seen(exchange, "absent", family, body)
-    if family in ("waf", "not-ready", "gateway-timeout"):
+    if family in ("waf", "not-ready", "gateway-timeout", "proxy-auth"):
         return Seen(exchange, "blocked", family, body)
     if body.form in ("html", "json-string", "models") and reply.status < 400:
         return Seen(exchange, "page", "path", body)

@@ -45,6 +45,7 @@ Family = Literal[
     "path",
     "not-ready",
     "gateway-timeout",
+    "proxy-auth",
     "client-gave-up",
     "server-error",
     "other",
@@ -93,6 +94,8 @@ def family_of(reply: HttpReply, body: Body) -> Family:
     """What the error reply is about. Call it for replies that are no usable answer."""
     words, status = _words(), reply.status
     text = _said(body)
+    if status == 407:
+        return "proxy-auth"
     if is_waf(reply, body):
         return "waf"
     if status in (504, 524, 522, 408, 598) or (status >= 500 and words.gateway_timeout.search(text)):

@@ -947,6 +947,82 @@ REQUEST_CASES = [
     ),
 ]
 
+MORE_CASES = [
+    case(
+        "auth-error-inside-detail",
+        "key-invalid",
+        CLAUDE,
+        Route(
+            "/v1/*",
+            {"detail": {"type": "error", "error": {"type": "authentication_error", "message": "Invalid API key."}}},
+            401,
+            "*",
+        ),
+    ),
+    case(
+        "previous-response-id",
+        "unsupported-params",
+        CODEX,
+        models(),
+        responses({"detail": "Unsupported parameter: prompt_cache_key"}, 400, when=sends("prompt_cache_key")),
+        responses(),
+    ),
+    case(
+        "old-vllm-stream-options",
+        "unsupported-params",
+        PLAIN,
+        models(),
+        chat(
+            {
+                "object": "error",
+                "message": "[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs'}]",
+                "code": 400,
+            },
+            400,
+            when=sends("stream_options"),
+        ),
+        sse(SSE_OK + "data: [DONE]\n\n"),
+        chat(),
+    ),
+    case(
+        "developer-without-content",
+        "developer-role-rejected",
+        CODEX,
+        models(),
+        responses(error('messages[1]: missing field "content"'), 400, when=has_role("developer")),
+        responses(),
+    ),
+    case(
+        "defer-loading",
+        "beta-fields-rejected",
+        CLAUDE,
+        models(),
+        messages(
+            error("tools.0.custom.defer_loading: Extra inputs are not permitted"),
+            400,
+            when=lambda b, _: "defer_loading" in json.dumps(b),
+        ),
+        messages(),
+    ),
+    case("no-model-in-group", "gateway-no-channel", PLAIN, models("x"), chat(error("当前分组没有可用的模型"), 503)),
+    case(
+        "bedrock-output-limit",
+        "max-tokens-too-large",
+        PLAIN,
+        models(),
+        chat(error("BedrockException - The maximum tokens you requested exceeds the model limit of 4096."), 400),
+    ),
+    case("proxy-wants-a-password", "proxy-unreachable", PLAIN, Route("*", "<h1>407</h1>", 407, "*", "text/html")),
+    case(
+        "codex-html-for-responses",
+        "endpoint-unsupported-responses",
+        CODEX,
+        models(),
+        chat(),
+        responses(HTML, 200, kind="text/html"),
+    ),
+]
+
 ANSWER_CASES = [
     case("error-with-200", "error-in-200-body", PLAIN, models(), chat(error("Internal provider failure", code=502))),
     case(
@@ -956,6 +1032,7 @@ ANSWER_CASES = [
         models(),
         chat({"choices": None, "error": {"message": "boom", "code": 500}}),
     ),
+    case("credits-with-200", "error-in-200-body", PLAIN, models(), chat(error("Insufficient credits", code=402), 200)),
     case("rate-limit-with-200", "error-in-200-body", PLAIN, models(), chat(error("Rate limit exceeded", code=429))),
     case(
         "gateway-code-with-200",
@@ -1068,7 +1145,7 @@ ANSWER_CASES = [
 
 @pytest.mark.parametrize(
     ("codes", "patient", "routes", "default"),
-    [*KEY_CASES, *FRONT_CASES, *WHERE_CASES, *WHAT_CASES, *REQUEST_CASES, *ANSWER_CASES],
+    [*KEY_CASES, *FRONT_CASES, *WHERE_CASES, *WHAT_CASES, *REQUEST_CASES, *ANSWER_CASES, *MORE_CASES],
 )
 def test_the_cause_is_named_first(
     examined: Examined, codes: tuple[str, ...], patient: Patient, routes: tuple[Route, ...], default: Route | None

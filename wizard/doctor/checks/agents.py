@@ -116,6 +116,7 @@ def _truncation(seen: Observations) -> list[Problem]:
 _BETA_PROBES = {
     "messages.context-management": "context_management",
     "messages.input-examples": "input_examples",
+    "messages.defer-loading": "defer_loading",
     "messages.cache-scope": "cache_control.scope",
     "messages.thinking": "thinking, output_config",
 }
@@ -135,7 +136,7 @@ def messages_api_taken(seen: Observations) -> Verdict:
     telling = [row for row in failed if row[1].family != "server-error"]
     if telling:
         names = ", ".join(field for field, _ in telling)
-        grave = severity if any("context_management" in f or "thinking" in f for f, _ in telling) else "warning"
+        grave = severity if any(f not in ("input_examples", "cache_control.scope") for f, _ in telling) else "warning"
         problems.append(
             found(
                 "beta-fields-rejected",

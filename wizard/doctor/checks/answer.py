@@ -34,6 +34,8 @@ def plain_answer(seen: Observations) -> Verdict:
         return None
     if best.grade == "works":
         return _whole(best) or _said(seen, best)
+    if best.grade == "answers" and best.status < 400:
+        return _not_an_answer(best, best.body)
     if best.grade == "answers" and best.family in ("other", "server-error"):
         return _unexplained(best)
     return None
@@ -147,8 +149,6 @@ def _error_as_answer(best: Seen, spoken: Spoken) -> Problem | None:
 def _unexplained(best: Seen) -> Problem:
     body, status = best.body, best.status
     assert body is not None
-    if status < 400:
-        return _not_an_answer(best, body)
     if status >= 500:
         return found(
             "server-bug-500",

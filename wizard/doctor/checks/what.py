@@ -117,6 +117,7 @@ _CODES: dict[Family, str] = {
     "not-ready": "server-not-ready",
     "gateway-timeout": "proxy-read-timeout",
     "client-gave-up": "client-timeout-too-short",
+    "proxy-auth": "proxy-unreachable",
 }
 
 
