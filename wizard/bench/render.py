@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from wizard.bench.figures import Figures, Spread
 from wizard.i18n import t
+from wizard.text import display_width, pad, pad_left
 
 
 def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
@@ -37,10 +38,10 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
         )
         for one in figures
     ]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    widths = [max(display_width(row[column]) for row in (head, *rows)) for column in range(len(head))]
     return tuple(
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
+            pad(cell, width) if column == 0 else pad_left(cell, width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (head, *rows)

@@ -10,6 +10,7 @@ from wizard.cli.app import App, command_options
 from wizard.cli.clients import endpoint_options, options_of
 from wizard.i18n import t
 from wizard.problems import ExitCode
+from wizard.text import pad
 
 
 @click.group(epilog="Example: llm-setup profiles add taotoken --preset taotoken --model claude-sonnet-4-5")
@@ -30,7 +31,9 @@ def list_command(app: App) -> int:
         return ExitCode.FINE
     for row in rows:
         app.screen.step(
-            "ok" if row["active"] else "info", f"{row['name']:<16} {row['openai_base_url']}  {row['model']}", row["key"]
+            "ok" if row["active"] else "info",
+            f"{pad(row['name'], 16)} {row['openai_base_url']}  {row['model']}",
+            row["key"],
         )
     if not rows:
         app.screen.line(t("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID"))

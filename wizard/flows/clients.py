@@ -25,6 +25,7 @@ from wizard.flows.endpoints import find_lacking
 from wizard.flows.profiles import resolve_key
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, usage_error
+from wizard.text import display_width, pad
 from wizard.ui.screen import Screen
 
 __all__ = ["apply_clients", "installed_clients", "load_clients", "read_triples", "resolve_key", "restore_clients"]
@@ -155,10 +156,10 @@ class ClientRow:
         state = t("applied") if self.applied else t("installed") if self.installed else t("not installed")
         needs = ", ".join(self.spec.needs) or t("nothing")
         return t(
-            "{name:<14} {title:<22} {state:<14} needs {needs}; context {minimum}+",
-            name=self.spec.name,
-            title=self.spec.title,
-            state=state,
+            "{name} {title} {state} needs {needs}; context {minimum}+",
+            name=pad(self.spec.name, 14),
+            title=pad(self.spec.title, 22),
+            state=pad(state, 14),
             needs=needs,
             minimum=self.spec.minimum_context_tokens,
         )
@@ -601,10 +602,15 @@ def show_clients(world: World, screen: Screen, names: Sequence[str]) -> dict[str
             }
         )
         screen.title(clients[triple.client].spec.title)
-        screen.line(f"  base URL  {triple.base_url or '-'}")
-        screen.line(f"  model     {triple.model or '-'}")
-        screen.line(f"  key       {key}  {triple.key_source}")
-        screen.line(f"  from      {triple.file}")
+        facts = (
+            (t("base URL"), triple.base_url or "-"),
+            (t("model"), triple.model or "-"),
+            (t("key"), f"{triple.key.hint if triple.key else t('none')}  {triple.key_source}"),
+            (t("from"), triple.file),
+        )
+        width = max(display_width(label) for label, _ in facts)
+        for label, fact in facts:
+            screen.line(f"  {pad(label, width)}  {fact}")
         for problem in problems:
             screen.problem(problem)
     if not rows:

@@ -13,6 +13,7 @@ from wizard.planning.intent import Intent
 from wizard.planning.recommend import serving_gpus
 from wizard.planning.versions import NEWEST_KNOWN
 from wizard.problems import Fix, Problem
+from wizard.text import display_width
 from wizard.ui.screen import Screen
 
 # How many models people are shown; a program gets all that fit.
@@ -121,7 +122,7 @@ def _row_lines(row: Ranked, between: str) -> list[str]:
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}{between}{part}" if lines[-1] else part
-        if len(longer) <= 74:
+        if display_width(longer) <= 74:
             lines[-1] = longer
         else:
             lines.append(part)

@@ -10,6 +10,7 @@ from wizard.hardware.machine import Gpu, GpuProcess, Machine
 from wizard.hardware.usable import BuildChoice
 from wizard.i18n import t
 from wizard.problems import Problem
+from wizard.text import display_width, pad
 
 BAR_WIDTH = 40
 # (held by a process that is named, held by nobody that can be seen, free): with symbols and without.
@@ -168,8 +169,8 @@ def render_machine(machine: Machine, choice: BuildChoice, *, symbols: bool) -> t
         (t("Where"), _where(machine)),
         (t("vLLM build"), _build(choice)),
     ]
-    width = max(len(label) for label, _ in facts)
-    lines += [f"  {label.ljust(width)}  {text}" for label, text in facts if text]
+    width = max(display_width(label) for label, _ in facts)
+    lines += [f"  {pad(label, width)}  {text}" for label, text in facts if text]
     lines += [f"  {t('warning:')} {warning}" for warning in choice.warnings]
     lines += ["  " + t("unknown: {reason}", reason=reason) for reason in machine.unknown]
     return tuple(lines)
