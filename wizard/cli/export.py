@@ -61,16 +61,24 @@ def command(
 
     Without KIND: the list. The server is the one that `serve` started, or a planned one with `--model`.
     """
-    from wizard.flows.export import ExportOptions, export, show_kinds, split_over_nodes
+    from wizard.flows.export import ExportOptions, export, show_kinds
     from wizard.flows.hardware import observe_machine
     from wizard.flows.serve_model import ServeAnswers, read_pin
     from wizard.hardware.describe import describe_machine
-    from wizard.serving.export import check_public_name
+    from wizard.hardware.usable import choose_build
+    from wizard.planning.intent import Pin
+    from wizard.serving.export import check_public_name, split_over_nodes
     from wizard.serving.record import DEFAULT_NAME, check_name
 
     if kind is None:
         show_kinds(app.world, app.screen)
         return
+    machine = describe_machine(gpu, gpus * nodes) if gpu else observe_machine(app.world)
+    parallel: tuple[Pin, ...] = ()
+    if nodes > 1:
+        sizes = split_over_nodes(choose_build(machine).build, nodes, tensor or gpus)
+        flags = ("--tensor-parallel-size", "--pipeline-parallel-size")
+        parallel = tuple(Pin(flag, str(size)) for flag, size in zip(flags, sizes, strict=True))
     answers = ServeAnswers(
         model=model,
         name=check_name(name or DEFAULT_NAME),
@@ -79,18 +87,17 @@ def command(
         vllm=vllm,
         vllm_version=vllm_version,
         context_tokens=context_tokens,
-        pins=(*(read_pin(pin) for pin in pins), *split_over_nodes(nodes, tensor or gpus)),
+        pins=(*(read_pin(pin) for pin in pins), *parallel),
     )
     options = ExportOptions(
         output=output.expanduser() if output else None,
         nodes=nodes,
         master=check_public_name(master) if master else "",
-        tensor_parallel_size=tensor or (gpus if gpu else None),
+        tensor_parallel_size=tensor or (gpus if gpu or nodes > 1 else None),
         public_name=check_public_name(public_name) if public_name else "",
         image=image,
         install=install,
         overwrite=app.yes,
         dry_run=app.dry_run,
     )
-    machine = describe_machine(gpu, gpus * nodes) if gpu else observe_machine(app.world)
     export(app.world, app.screen, machine, kind, answers, options)

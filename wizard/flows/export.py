@@ -15,7 +15,6 @@ from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import choose_build
 from wizard.i18n import t
-from wizard.planning.intent import Pin
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.serving.export import (
     SPEC_NAME,
@@ -26,6 +25,7 @@ from wizard.serving.export import (
     mount_files,
     parse_export,
     render_export,
+    split_over_nodes,
 )
 from wizard.serving.install_plan import TESTED_VERSION
 from wizard.serving.phases import patience_for
@@ -172,6 +172,7 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
     build = choose_build(machine).build
     local = Path(model).expanduser()
     per_node = options.tensor_parallel_size or int(flag_value(arguments, "--tensor-parallel-size") or 1)
+    tensor, pipeline = split_over_nodes(build, options.nodes, per_node)
     if options.nodes > 1:
         arguments = without_flags(
             arguments, ("--tensor-parallel-size", "--pipeline-parallel-size", "--distributed-executor-backend")
@@ -209,7 +210,8 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         connect_host={"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host),
         nodes=options.nodes,
         master=options.master,
-        tensor_parallel_size=per_node,
+        tensor_parallel_size=tensor,
+        pipeline_parallel_size=pipeline,
     )
 
 
@@ -269,13 +271,6 @@ def _systemd_problem(step: list[str], said: str, target: Path) -> Problem:
             (shlex.join(step), "llm-setup export systemd-system"),
         ),
     )
-
-
-def split_over_nodes(nodes: int, gpus_of_each: int) -> tuple[Pin, ...]:
-    """Tensors are split within a machine, layers across machines: what the plan has to count with."""
-    if nodes == 1:
-        return ()
-    return (Pin("--tensor-parallel-size", str(gpus_of_each)), Pin("--pipeline-parallel-size", str(nodes)))
 
 
 def show_kinds(world: World, screen: Screen) -> None:

@@ -103,6 +103,7 @@ class ExportValues:
     nodes: int = 1
     master: str = ""
     tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
     node: int = 0
 
 
@@ -143,6 +144,18 @@ def parse_export(folder: str, text: str) -> ExportSpec:
                 fix=Fix(t("Mend the file, or remove your own copy of it.")),
             )
         ) from error
+
+
+def split_over_nodes(build: str, nodes: int, gpus_of_each: int) -> tuple[int, int]:
+    """Tensor and pipeline parallel size of a server over several machines.
+
+    Tensors are split within a machine and layers across machines, which needs the least of the network between them.
+    vLLM's CPU build cannot split layers (0.32: `assert self.intermediate_tensors is not None` at the first request),
+    so there tensors are split across machines too.
+    """
+    if build == "cpu":
+        return gpus_of_each * nodes, 1
+    return gpus_of_each, nodes
 
 
 def image_for(build: str, version: str) -> str:

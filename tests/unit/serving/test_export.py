@@ -19,6 +19,7 @@ from wizard.serving.export import (
     mount_files,
     parse_export,
     render_export,
+    split_over_nodes,
     systemd_word,
 )
 
@@ -56,6 +57,7 @@ VALUES = ExportValues(
     nodes=2,
     master="10.0.0.1",
     tensor_parallel_size=2,
+    pipeline_parallel_size=2,
 )
 
 
@@ -158,6 +160,11 @@ def test_each_node_gets_its_script_and_only_the_first_serves() -> None:
         words = shlex.split(text.split("exec ", 1)[1])
         assert NASTY in words
     assert files["node-0.sh"].executable
+
+
+def test_layers_are_split_across_machines_but_for_the_cpu_build_which_cannot() -> None:
+    assert split_over_nodes("cuda", 2, 4) == (4, 2)
+    assert split_over_nodes("cpu", 2, 1) == (2, 1)
 
 
 def test_proxies_pass_streams_on_and_keep_metrics_inside() -> None:
