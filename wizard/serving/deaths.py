@@ -89,6 +89,7 @@ class DeathKind:
     over: frozenset[str]
     masked_by: frozenset[str]
     masked_code: str
+    runtime: bool
     lines: tuple[DeathLine, ...] = field(repr=False)
 
 
@@ -118,6 +119,7 @@ def _parse_kind(row: dict[str, Any]) -> DeathKind:
         over=frozenset(row.pop("over", ())),
         masked_by=frozenset(row.pop("masked_by", ())),
         masked_code=row.pop("masked_code", ""),
+        runtime=row.pop("runtime", False),
         lines=lines,
     )
     if row:
@@ -638,6 +640,11 @@ def _effective_role(found: _Found) -> Role:
 
 def _conclude(found: list[_Found], exceptions: list[tuple[str, int]], up: bool) -> tuple[Death, ...]:
     roles = {id(item): _effective_role(item) for item in found}
+    if up and not any(role in ("wrapper", "consequence") for role in roles.values()):
+        # The engine lives: an error that belongs to a start, or to one request, killed nobody.
+        roles |= {
+            id(item): "hint" for item in found if roles[id(item)] in ("cause", "generic") and not item.kind.runtime
+        }
     ordered = sorted(found, key=lambda item: (_ORDER[roles[id(item)]], item.position))
     ordered = _explained_first(ordered)
     codes = {item.kind.code for item in found}

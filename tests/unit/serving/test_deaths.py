@@ -260,6 +260,13 @@ def test_a_death_after_a_good_start_is_found() -> None:
     assert codes(f"{BANNER}\nINFO:     Application startup complete.\n{OOM}\n{WRAPPER}")[0] == "cuda-oom"
 
 
+def test_an_error_after_the_start_that_leaves_the_engine_alive_is_a_warning() -> None:
+    error = "ERROR 11-30 10:00:00 [serving.py:1] PermissionError: [Errno 13] Permission denied: '/img/cat.png'"
+    log = ["INFO:     Application startup complete.", error]
+    assert [(p.code, p.severity) for p in judge_log(log)] == [("folder-not-writable", "warning")]
+    assert judge_log([*log, WRAPPER])[0].severity == "error"
+
+
 def test_errors_of_single_requests_are_warnings() -> None:
     access = 'INFO:     10.0.0.7:5 - "POST /chat/completions HTTP/1.1" 404 Not Found'
     log = f"INFO:     Application startup complete.\n{access}"

@@ -24,7 +24,11 @@ def client_error(seen: Observations) -> Verdict:
         return Unseen(t("no error text was given (--error)"))
     from wizard.doctor.error_texts import explain_error
 
-    problems = explain_error(seen.error_text, seen.context)
+    context = seen.context
+    if seen.variable("WSL_DISTRO_NAME") and context.assumed is None:
+        # Only WSL's own shells have it; containers beside them do not.
+        context = replace(context, wsl=True, container=None)
+    problems = explain_error(seen.error_text, context)
     if not problems:
         return found(
             "client-error",
