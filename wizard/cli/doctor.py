@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from wizard.cli.app import App, command_options
 from wizard.problems import ExitCode
+
+if TYPE_CHECKING:
+    from wizard.flows.doctor import DoctorOptions
 
 
 @click.command(
@@ -13,21 +18,21 @@ from wizard.problems import ExitCode
     short_help="Find why it does not work, and say what to type.",
     epilog="Example: llm-setup doctor --base-url http://127.0.0.1:8000/v1 --model qwen --client-type codex",
 )
-@click.option("--base-url", default="", metavar="URL", help="An endpoint, exactly as the client has it.")
+@click.option("--base-url", default="", metavar="URL", help="The endpoint, exactly as the client has it.")
 @click.option("--model", default="", metavar="ID", help="The model's name that the client sends.")
+@click.option("--client-type", default="", metavar="NAME", help="Ask as codex, claude-code, cline, ... does.")
+@click.option("--api-key-file", default="", metavar="FILE", help="Its key; else from LLM_SETUP_API_KEY.")
 @click.option(
-    "--client-type", default="", metavar="NAME", help="Ask as this client asks: codex, claude-code, cline, ..."
+    "--max-tokens", type=click.IntRange(min=1), metavar="N", show_default=False, help="The client's own output limit."
 )
-@click.option("--api-key-file", default="", metavar="FILE", help="File with the key; else LLM_SETUP_API_KEY.")
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The client's own output limit.")
-@click.option("--context", type=click.IntRange(min=1), metavar="N", help="The window that the client believes in.")
-@click.option("--client", default="", metavar="NAME", help="Examine this installed client only.")
-@click.option("--all", "every", is_flag=True, help="Examine every endpoint that is configured.")
-@click.option("--log", default="", metavar="FILE", help="Read a server's log too (`-`: stdin).")
-@click.option("--error", default="", metavar="TEXT", help="Explain an error that a client showed (`-`: stdin).")
-@click.option("--assume", type=click.Choice(["container", "wsl", "host"]), help="Where the evidence was taken.")
-@click.option("--offline", is_flag=True, help="Send nothing; judge files, environment and texts.")
-@click.option("--cheap", is_flag=True, help="Send nothing that a model would have to answer.")
+@click.option("--context", type=click.IntRange(min=1), metavar="N", help="The window the client believes in.")
+@click.option("--client", default="", metavar="NAME", help="Examine this client's files only.")
+@click.option("--all", "every", is_flag=True, help="Examine all configured endpoints.")
+@click.option("--log", default="", metavar="FILE", help="Read a server's log (`-`: stdin).")
+@click.option("--error", default="", metavar="TEXT", help="Explain a client's error (`-`: stdin).")
+@click.option("--assume", type=click.Choice(["container", "wsl", "host"]), help="Where it happened.")
+@click.option("--offline", is_flag=True, help="Send nothing at all.")
+@click.option("--cheap", is_flag=True, help="Send nothing that costs tokens.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -35,16 +40,22 @@ from wizard.problems import ExitCode
     default=20.0,
     metavar="S",
     show_default=True,
-    help="Patience with a model's answer.",
+    help="Patience with a model.",
 )
-@click.option("--check", "only", multiple=True, metavar="ID", help="Run only this check; repeatable.")
+@click.option("--check", "only", multiple=True, metavar="ID", help="Only this check; repeatable.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every check.")
-@click.option("--fix", "mend_it", is_flag=True, help="Mend client files where that is safe: diff, ask, prove, or undo.")
-@click.option("--report", "report_file", default="", metavar="FILE", help="Write a report (.md or .html) for an issue.")
+@click.option("--fix", "mend_it", is_flag=True, help="Mend client files; prove it or undo it.")
+@click.option("--watch", "watching", is_flag=True, help="Stay and ring when it works.")
+@click.option("--trace", "tracing", is_flag=True, help="Run COMMAND and explain what it met.")
+@click.option("--report", "report_file", default="", metavar="FILE", help="Write a report: .md or .html.")
+@click.argument("traced", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND]")
 @command_options(yes=True, dry_run=True)
 def command(
     app: App,
     *,
+    watching: bool,
+    tracing: bool,
+    traced: tuple[str, ...],
     verbose: bool,
     context: int | None,
     assume: str | None,
@@ -58,6 +69,13 @@ def command(
     from wizard.flows.doctor import DoctorOptions, run_doctor, show_report, write_report
 
     options = DoctorOptions(context_tokens=context, assume=cast(Any, assume), **cast(Any, values))
+    if tracing or traced:
+        return _trace(app, options, traced, tracing)
+    if watching:
+        from wizard.flows.watch_doctor import watch
+
+        report = watch(app.world, app.screen, options)
+        return ExitCode.PROBLEM if report.diagnosis.status == "error" else ExitCode.FINE
     report = run_doctor(app.world, app.screen, options)
     if report_file:
         write_report(app.world, app.screen, report, report_file)
@@ -77,3 +95,22 @@ def command(
     if app.screen.as_json:
         app.screen.document(document)
     return ExitCode.PROBLEM if status == "error" else ExitCode.FINE
+
+
+def _trace(app: App, options: DoctorOptions, command_line: tuple[str, ...], asked: bool) -> int:
+    from wizard.doctor.tracing import describe
+    from wizard.flows.trace import show_trace, trace_client
+    from wizard.problems import usage_error
+
+    if not asked:
+        raise usage_error("wrong-usage", "A command is run only with `--trace`.", "Example: doctor --trace -- codex")
+    exchanges, cause, code = trace_client(app.world, app.screen, options, command_line)
+    if app.screen.as_json:
+        findings = [cause.as_json()] if cause else []
+        rows = [describe(exchange) for exchange in exchanges]
+        app.screen.document(
+            {"status": "error" if cause else "ok", "exchanges": rows, "exit_code": code, "findings": findings}
+        )
+    else:
+        show_trace(app.screen, exchanges, cause, code)
+    return ExitCode.PROBLEM if cause else ExitCode.FINE

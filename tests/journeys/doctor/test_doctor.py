@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -289,3 +290,44 @@ def test_people_read_what_why_saw_and_fix(doctor: Doctor, endpoint: TinyEndpoint
     for word in ("[model-name-mismatch]", "why:", "saw:", "fix:"):
         assert word in text
     assert KEY not in text
+
+
+ASKS = """
+import json, os, sys, urllib.request
+body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "hi"}]}
+headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+try:
+    print(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read().decode())
+except OSError as error:
+    sys.exit(f"client says: {error}")
+"""
+
+
+def test_trace_shows_what_a_client_really_sent_and_why_it_failed(
+    doctor: Doctor, home: Path, endpoint: TinyEndpoint
+) -> None:
+    (home / "asks.py").write_text(ASKS)
+    command = ["--trace", "--", sys.executable, "asks.py"]
+    failed = doctor(*chat_of(endpoint.url, model="other"), *command)
+    assert failed.first == "model-name-mismatch"
+    assert "POST /v1/chat/completions [bearer] model other" in failed.document["exchanges"][0]
+    assert KEY not in failed.out + failed.err
+    fine = doctor(*chat_of(endpoint.url), *command, as_json=False)
+    assert fine.code == 0
+    assert "-> 200" in fine.out
+
+
+def test_watch_stays_until_it_works(home: Path, endpoint: TinyEndpoint) -> None:
+    file = codex_file(home, endpoint.url)
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LLM_SETUP_HOME": str(home / "own"), "LANG": "C.UTF-8"}
+    command = [sys.executable, "-m", "wizard", "doctor", "--watch"]
+    with subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "base-url-missing-v1" in line:
+                break
+        file.write_text(file.read_text().replace(endpoint.url, f"{endpoint.url}/v1"))
+        rest, _ = process.communicate(timeout=60)
+    assert "\a" in rest
+    assert process.returncode == 0

@@ -23,7 +23,7 @@ from wizard.secret import Secret, redact
 
 from .conftest import CHAT_OK, HOST, MESSAGE_OK, RESPONSE_OK, FakeNetwork, fake_world
 
-ANSWERS = int(os.environ.get("LLM_SETUP_FUZZ", "4000"))
+ANSWERS = int(os.environ.get("LLM_SETUP_FUZZ", "800"))
 KEY = "sk-fuzz-abcdef0123456789"
 _KINDS = ("application/json", "text/html", "text/event-stream", "text/plain", "", "application/octet-stream", "json;;;")
 _FAILURES = ("refused", "timeout", "dns", "tls", "reset", "protocol", "proxy", "unreachable", "invalid-request")

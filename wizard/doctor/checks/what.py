@@ -106,7 +106,7 @@ def _small_model(seen: Observations, reach: Reach) -> Problem | None:
 
 
 # Families of refusals that are causes by themselves, wherever the plain request met them.
-_CODES: dict[Family, str] = {
+CODES: dict[Family, str] = {
     "waf": "waf-block",
     "credits": "insufficient-credits",
     "rate": "rate-limited",
@@ -146,7 +146,7 @@ def gateway_says(seen: Observations) -> Verdict:
             evidence(best),
             *_listed(reach),
         )
-    code = _CODES.get(best.family)
+    code = CODES.get(best.family)
     if code is None:
         return None
     if code == "rate-limited" and best.reply is not None:
