@@ -22,6 +22,7 @@ from wizard.doctor.observations import (
 )
 from wizard.doctor.places import PLACES
 from wizard.effects.world import World
+from wizard.endpoint.model import Profile
 from wizard.flows.probe import Limits, Prober, estimate_cost
 from wizard.i18n import t
 from wizard.problems import Problem, ProblemError, usage_error
@@ -32,13 +33,15 @@ KEY_VARIABLE = "LLM_SETUP_API_KEY"
 _MAX_FILE_BYTES = 2**20
 _LOG_PIECE_BYTES = 1 << 20
 _MAX_ENDPOINTS_AT_ONCE = 20
+# Without `--all`: as many as a person has, not all that somebody collected.
+_MAX_ENDPOINTS_UNASKED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
     """What was asked for. base_url, model, client_type: an explicit triple. client: only this installed client.
 
-    every: all endpoints that are configured, not only the likeliest. log, error: `-` is stdin.
+    every: all endpoints of clients and profiles, not only the first few. log, error: `-` is stdin.
     """
 
     base_url: str = ""
@@ -103,7 +106,7 @@ def _check_json(result: CheckResult) -> dict[str, Any]:
 def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
     """Examine and judge. Writes nothing; sends nothing with `offline`."""
     shared = observe(world, options)
-    targets = shared.targets if options.every or shared.explicit else shared.targets[:1]
+    targets = shared.targets if options.every else shared.targets[:_MAX_ENDPOINTS_UNASKED]
     endpoints: tuple[Observations, ...]
     if options.offline:
         endpoints = tuple(shared.at(target) for target in targets)
@@ -255,11 +258,10 @@ def _targets(world: World, options: DoctorOptions) -> Iterator[Target]:
         yield _explicit(world, options)
         return
     found = list(_configured(world, options))
-    if found:
-        yield from found
-        return
-    if not options.client:
-        yield from _active_profile(world, options)
+    yield from found
+    if not options.client and (options.every or not found):
+        have = {(target.base_url, target.model) for target in found}
+        yield from (one for one in _profiles(world, options) if (one.base_url, one.model) not in have)
 
 
 def _explicit(world: World, options: DoctorOptions) -> Target:
@@ -329,16 +331,20 @@ def _configured(world: World, options: DoctorOptions) -> Iterable[Target]:
     return unique.values()
 
 
-def _active_profile(world: World, options: DoctorOptions) -> Iterator[Target]:
+def _profiles(world: World, options: DoctorOptions) -> Iterator[Target]:
+    """The active profile; with `every` all of them."""
     profiles = world.profiles.load()
-    profile = profiles.by_name.get(profiles.active)
-    if profile is None:
-        return
+    for name, profile in profiles.by_name.items():
+        if options.every or name == profiles.active:
+            yield _of_profile(world, options, profile)
+
+
+def _of_profile(world: World, options: DoctorOptions, profile: Profile) -> Target:
     client = options.client_type or "openai-sdk"
     wire = wire_of(client)
     base = profile.anthropic_base_url if wire == "messages" and profile.anthropic_base_url else profile.openai_base_url
     given, source = _given_key(world, options)
-    yield _target(
+    return _target(
         options,
         client=client,
         base_url=base,
