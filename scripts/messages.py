@@ -34,7 +34,7 @@ LANGUAGES = ("zh_CN",)
 # Fields of tables that are shown by t(row.field), at any depth of the file.
 TOML_TEXTS: dict[str, frozenset[str]] = {
     "wizard/catalog/flags.toml": frozenset({"instead"}),
-    "wizard/doctor/causes.toml": frozenset({"why", "fix"}),
+    "wizard/doctor/causes.toml": frozenset({"title", "why", "fix"}),
     "wizard/doctor/error_texts.toml": frozenset({"says", "what", "probe"}),
     "wizard/endpoint/presets/*.toml": frozenset({"note"}),
     "wizard/serving/deaths.toml": frozenset({"what", "why", "fix", "gives_up"}),
@@ -49,21 +49,46 @@ PYTHON_TABLES: tuple[tuple[str, str], ...] = (
 )
 # Calls one argument of which is shown by t() later: name -> its place.
 CALLS: dict[str, int] = {"Check": 1}
-# Every t(…) of something else than a literal, and so served by the lists above.
-INDIRECT: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("wizard/catalog/flags.py", "entry.instead"),
-        ("wizard/cli/main.py", "COMMANDS"),
-        ("wizard/clients/read.py", "trap"),
-        ("wizard/doctor/causes.py", "cause"),
-        ("wizard/doctor/error_texts.py", "row"),
-    }
-)
+# Every t(…) of something else than a literal: served by the lists above, or of a text that is itself a message.
+INDIRECT: dict[str, frozenset[str]] = {
+    "wizard/catalog/flags.py": frozenset({"entry.instead"}),
+    "wizard/cli/main.py": frozenset({"text"}),
+    "wizard/cli/profiles.py": frozenset({"preset.note"}),
+    "wizard/cli/words.py": frozenset(
+        {"command.epilog", "inspect.cleandoc(command.help)", "command.short_help", "parameter.help", "one", "many"}
+    ),
+    "wizard/clients/read.py": frozenset({"trap.what", "trap.why", "trap.fix"}),
+    "wizard/doctor/causes.py": frozenset({"cause.why", "cause.fix"}),
+    "wizard/doctor/error_texts.py": frozenset({"candidate.probe", "row.says", "template"}),
+    "wizard/doctor/tracing.py": frozenset({"find_cause(code).title"}),
+    "wizard/flows/clients.py": frozenset({"note"}),
+    "wizard/flows/doctor.py": frozenset({"result.title"}),
+    "wizard/hardware/nvidia.py": frozenset({"_WHAT[key]"}),
+    "wizard/hardware/render.py": frozenset({"_LINKS[kind]"}),
+    "wizard/serving/deaths.py": frozenset(
+        {"kind.what", "kind.why", "kind.fix", "masked.what", "masked.why", "masked.fix", "template"}
+    ),
+    "wizard/ui/screen.py": frozenset({"problem.severity", "word"}),
+}
+# Which arguments of these calls people read: positions, and names.
+SHOWN: dict[str, tuple[tuple[int, ...], frozenset[str]]] = {
+    "Problem": ((1, 2), frozenset({"what", "why"})),
+    "Fix": ((0,), frozenset({"text"})),
+    "usage_error": ((1, 2), frozenset({"what", "why", "fix"})),
+    "found": ((1,), frozenset({"why", "fix"})),
+    "Unseen": ((0,), frozenset({"reason"})),
+    "title": ((0,), frozenset()),
+    "BadParameter": ((0,), frozenset({"message"})),
+    "UsageError": ((0,), frozenset({"message"})),
+}
 # No date: it would change the files at every run.
 _NO_DATE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 _HEADER = """\
-Messages of llm-setup in {language}.
-Literals in backticks, names of flags, variables, files and {{placeholders}} stay as they are.
+# Messages of llm-setup in {language}.
+#
+# Literals in backticks, names of flags, variables, files and {{placeholders}} stay as they are.
+# Which word is used for what: docs/explanation/translating.md.
+# Written by scripts/messages.py; only msgstr is edited by hand.
 """
 
 
@@ -123,23 +148,16 @@ def _help_texts(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Call):
             for keyword in node.keywords:
                 if keyword.arg in ("help", "short_help", "epilog"):
-                    yield from (clean_help(text) for text in _literals(keyword.value))
+                    yield from _literals(keyword.value)
         elif isinstance(node, ast.FunctionDef) and any(_is_command(item) for item in node.decorator_list):
             text = ast.get_docstring(node)
             if text:
-                yield clean_help(text)
+                yield text
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "COMMANDS":
             assert isinstance(node.value, ast.Dict)
             for value in node.value.values:
                 assert isinstance(value, ast.Tuple)
                 yield from _literals(value.elts[1])
-
-
-def clean_help(text: str) -> str:
-    """A help text as click keeps it, without the indentation of the source."""
-    import inspect
-
-    return inspect.cleandoc(text)
 
 
 def _is_command(node: ast.expr) -> bool:
@@ -153,16 +171,41 @@ def _literals(node: ast.expr) -> Iterator[str]:
             yield item.value
 
 
-def indirect_places() -> set[tuple[str, str]]:
-    """Every t(…) whose text is no literal: (file, the variable that it comes from)."""
-    places = set()
+def indirect_places() -> dict[str, frozenset[str]]:
+    """Every t(…) whose text is no literal: file -> the expressions."""
+    places: dict[str, set[str]] = {}
     for path in sorted((ROOT / "wizard").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "t":
                 text = node.args[0]
                 if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
-                    places.add((path.relative_to(ROOT).as_posix(), ast.unparse(text)))
-    return places
+                    places.setdefault(path.relative_to(ROOT).as_posix(), set()).add(ast.unparse(text))
+    return {file: frozenset(expressions) for file, expressions in places.items()}
+
+
+def unmarked_texts() -> list[str]:
+    """Texts that people read and that are literals outside t(): "file:line: text"."""
+    found = []
+    for path in sorted((ROOT / "wizard").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            places, names = SHOWN.get(name, ((), frozenset()))
+            given = [node.args[place] for place in places if place < len(node.args)]
+            given += [keyword.value for keyword in node.keywords if keyword.arg in names]
+            for text in given:
+                for branch in (text.body, text.orelse) if isinstance(text, ast.IfExp) else (text,):
+                    if _is_sentence(branch):
+                        found.append(f"{path.relative_to(ROOT).as_posix()}:{branch.lineno}: {ast.unparse(branch)}")
+    return found
+
+
+def _is_sentence(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value for part in node.values if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        return bool(re.search(r"[A-Za-z]{2}", " ".join(parts)))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(re.search("[A-Za-z]", node.value))
 
 
 def po_path(language: str) -> Path:

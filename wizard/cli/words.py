@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from types import ModuleType
 
@@ -98,7 +99,7 @@ def wrap_text(
 
 def translate_help(command: click.Command) -> None:
     """The command's own texts, and those of its options and commands, translated in place."""
-    command.help = t(command.help) if command.help else command.help
+    command.help = t(inspect.cleandoc(command.help)) if command.help else command.help
     command.epilog = t(command.epilog) if command.epilog else command.epilog
     if command.short_help:
         command.short_help = t(command.short_help)

@@ -1,0 +1,59 @@
+"""Columns: Chinese characters are two wide."""
+
+import pytest
+
+from wizard.cli.words import wrap_text
+from wizard.text import display_width, pad, pad_left, wrap
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("", 0),
+        ("plain", 5),
+        ("模型", 4),
+        ("模型 A", 6),
+        ("（`x`）", 7),
+        ("e\N{COMBINING ACUTE ACCENT}", 1),
+        ("é ✓ · …", 7),
+        ("a\N{ZERO WIDTH SPACE}b", 2),
+        ("\N{FULLWIDTH LATIN CAPITAL LETTER A}", 2),
+    ],
+)
+def test_the_width_is_what_a_terminal_shows(text: str, width: int) -> None:
+    assert display_width(text) == width
+
+
+def test_columns_line_up() -> None:
+    labels = ("GPU", "显存", "vLLM 构建版")
+    assert [pad(label, 12) + "|" for label in labels] == ["GPU         |", "显存        |", "vLLM 构建版 |"]
+    assert [pad_left(label, 12) for label in labels] == ["         GPU", "        显存", " vLLM 构建版"]
+    assert pad("too long for it", 4) == "too long for it"
+
+
+def test_words_are_wrapped_at_blanks() -> None:
+    assert wrap("one two  three\nfour", 9) == ["one two", "three", "four"]
+    assert wrap("one two", 9, "- ", "  ") == ["- one two"]
+    assert wrap("one two three", 9, "- ", "  ") == ["- one two", "  three"]
+    assert wrap("", 9) == []
+
+
+def test_chinese_is_wrapped_between_characters() -> None:
+    assert wrap("启动服务器", 6) == ["启动服", "务器"]
+
+
+def test_a_line_begins_with_no_closing_mark_and_ends_with_no_opening_one() -> None:
+    assert wrap("启动服务器。", 10) == ["启动服务", "器。"]
+    assert wrap("启动（服务）", 6) == ["启动", "（服", "务）"]
+
+
+def test_a_word_in_chinese_text_stays_whole() -> None:
+    assert wrap("用`llm-setup doctor`诊断", 14) == ["用`llm-setup", "doctor`诊断"]
+
+
+def test_a_word_that_is_longer_than_the_line_is_not_cut() -> None:
+    assert wrap("a http://127.0.0.1:8000/v1 b", 10) == ["a", "http://127.0.0.1:8000/v1", "b"]
+
+
+def test_paragraphs_of_help_are_kept_and_line_ends_in_chinese_are_no_blanks() -> None:
+    assert wrap_text("一二\n三\n\nfour\nfive", 20, "  ", "  ", preserve_paragraphs=True) == "  一二三\n\n  four five"
