@@ -381,7 +381,7 @@ _LIFE_WORDS = frozenset({"version", "default", "Namespace", "startup", "shutdown
 
 # Large logs: the beginning and the end are read line by line, between them only lines that hold one of these.
 _LIFE_TRIGGERS = ("startup complete", "API server version", "non-default args")
-_TRIGGERS = (*_LIFE_TRIGGERS, "rror", "illed", 'HTTP/1.1" 404 Not Found')
+_TRIGGERS = (*_LIFE_TRIGGERS, "Error", 'HTTP/1.1" 404 Not Found')
 # A log that is nothing but errors, all different, is given up on after this many of one start, until its end.
 _LINES_LOOKED_AT = 50_000
 _HEAD_CHARACTERS = 4 << 20
