@@ -213,6 +213,7 @@ def plan_first(target: Target, spot: Spot, *, proxied: bool) -> Iterator[Probe]:
     yield get("models.wrong", models_url(base, wire), spot, "wrong")
     yield get("health", f"{root}/health", spot, "none")
     yield get("openapi", f"{root}/openapi.json", spot, "none")
+    yield get("metrics", f"{root}/metrics", spot, "none")
     if spot.wire != "messages" and not ends_in_version(base):
         yield get("models.v1", base.removesuffix("/") + "/v1/models", spot)
     if base.endswith("/"):
