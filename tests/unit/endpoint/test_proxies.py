@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wizard.endpoint.proxies import entry_matches, route
+from wizard.endpoint.proxies import entry_matches, is_malformed, route
 
 PROXY = {"HTTP_PROXY": "http://user:word@10.0.0.1:3128"}
 
@@ -28,18 +28,29 @@ def test_a_url_s_way(url: str, env: dict[str, str], proxy: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "host", "port", "covers"),
+    ("entry", "host", "covers"),
     [
-        pytest.param("*", "a.test", 80, True, id="all"),
-        pytest.param("a.test", "x.a.test", 80, True, id="suffix-of-labels"),
-        pytest.param("a.test", "xa.test", 80, False, id="not-part-of-a-label"),
-        pytest.param(".a.test", "a.test", 80, True, id="leading-dot"),
-        pytest.param("10.0.0.0/8", "10.2.3.4", 80, True, id="network"),
-        pytest.param("10.2.3.4:8000", "10.2.3.4", 8000, True, id="port"),
-        pytest.param("10.2.3.4:8000", "10.2.3.4", 80, False, id="other-port"),
-        pytest.param("*localhost*", "localhost", 80, False, id="stars-match-nothing"),
-        pytest.param("::1", "[::1]", 80, True, id="ipv6"),
+        pytest.param("*", "a.test", True, id="all"),
+        pytest.param("a.test", "x.a.test", True, id="suffix-of-labels"),
+        pytest.param("a.test", "xa.test", False, id="not-part-of-a-label"),
+        pytest.param(".a.test", "a.test", True, id="leading-dot"),
+        pytest.param("10.0.0.0/8", "10.2.3.4", True, id="network"),
+        pytest.param("10.2.3.4:8000", "10.2.3.4", False, id="with-a-port"),
+        pytest.param("*localhost*", "localhost", False, id="stars-match-nothing"),
+        pytest.param("::1", "[::1]", True, id="ipv6"),
     ],
 )
-def test_an_entry_of_no_proxy(entry: str, host: str, port: int, covers: bool) -> None:
-    assert entry_matches(entry, host, port) is covers
+def test_an_entry_of_no_proxy(entry: str, host: str, covers: bool) -> None:
+    assert entry_matches(entry, host) is covers
+
+
+@pytest.mark.parametrize("entry", ["http://a.test", "a.test:80", "*a*", "a b", "127.*", "a/b", "127.0.0.1:8000"])
+def test_a_form_that_not_every_client_matches(entry: str) -> None:
+    assert is_malformed(entry)
+
+
+@pytest.mark.parametrize(
+    "entry", ["*", "a.test", ".a.test", "*.a.test", "10.0.0.0/8", "::1", "[::1]", "<local>", "my-host"]
+)
+def test_a_good_form(entry: str) -> None:
+    assert not is_malformed(entry)

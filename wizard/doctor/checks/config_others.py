@@ -314,10 +314,10 @@ def url_forms(seen: Observations) -> Verdict:
     problems = []
     for target in seen.targets:
         url = target.base_url.strip()
-        if target.client in ("codex", "claude-code") or not url:
-            continue
         suffix = endpoint_in(url)
         path = path_of(url)
+        if target.client in ("codex", "claude-code") and not url.endswith("/"):
+            continue  # Told by their own modules.
         if suffix and not seen.explicit:
             problems.append(
                 found(

@@ -11,7 +11,7 @@ from wizard.doctor.checks.way import is_local, is_loopback
 from wizard.doctor.client_files import host_of, shown
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
-from wizard.endpoint.proxies import no_proxy_entries, route
+from wizard.endpoint.proxies import is_malformed, no_proxy_entries, route
 from wizard.i18n import t
 from wizard.problems import Problem
 
@@ -90,14 +90,6 @@ def _urls(seen: Observations) -> Iterator[tuple[str, str]]:
             value = seen.variable(name)
             if value and "://" in value:
                 yield value.strip(), f"${name}"
-
-
-_HOST_ENTRY = re.compile(r"(?:\*\.|\.)?[\w.-]+(?::\d+)?|\[?[0-9a-fA-F:.]+\]?(?:/\d+)?(?::\d+)?")
-
-
-def is_malformed(entry: str) -> bool:
-    """Whether a NO_PROXY entry has a form that matches no host: a scheme, a path, blanks, or a `*` inside."""
-    return entry not in ("*", "<local>") and not _HOST_ENTRY.fullmatch(entry)
 
 
 def no_proxy_form(seen: Observations) -> Verdict:

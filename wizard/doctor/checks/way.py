@@ -11,6 +11,7 @@ from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.judging import evidence, target_of
 from wizard.doctor.observations import AddressResult, NetworkFacts, Observations
 from wizard.doctor.reach import judge_models, judge_reach
+from wizard.endpoint.proxies import is_malformed, no_proxy_entries
 from wizard.i18n import t
 from wizard.problems import Problem
 
@@ -93,10 +94,8 @@ def proxy_route(seen: Observations) -> Verdict:
 
 
 def _caught(seen: Observations, network: NetworkFacts, saw: tuple[str, ...]) -> Problem:
-    from wizard.endpoint.proxies import no_proxy_entries
-
     entries = no_proxy_entries(dict(seen.environment))
-    meant = [entry for entry in entries if _means(entry, network.host)]
+    meant = [entry for entry in entries if is_malformed(entry) and _means(entry, network.host)]
     exports = (
         f"export NO_PROXY=localhost,127.0.0.1,::1,{network.host}",
         f"export no_proxy=localhost,127.0.0.1,::1,{network.host}",

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from wizard.doctor.checks import env_keys, env_place, env_proxy
-from wizard.doctor.checks.env_proxy import edit_distance, is_malformed
+from wizard.doctor.checks.env_proxy import edit_distance
+from wizard.endpoint.proxies import is_malformed
 
 LOCAL = "http://127.0.0.1:8000/v1"
 PROXY = "http://user:hunter22@proxy:3128"
@@ -153,7 +154,7 @@ def test_the_distance_of_two_words(one: str, other: str, distance: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", ["localhost", ".corp.example", "*.corp.example", "10.0.0.0/8", "[::1]", "::1", "host:8000", "*", "<local>"]
+    "entry", ["localhost", ".corp.example", "*.corp.example", "10.0.0.0/8", "[::1]", "::1", "*", "<local>"]
 )
 def test_forms_of_no_proxy_that_match_something(entry: str) -> None:
     assert not is_malformed(entry)
