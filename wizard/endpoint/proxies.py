@@ -1,8 +1,8 @@
 """Which proxy the environment sends a URL through, by the rules that curl, Python's and Rust's clients share.
 
 Lower case wins over upper case. `NO_PROXY` holds host names (a suffix of whole labels matches too), addresses,
-networks (`10.0.0.0/8`) or `*`. An entry with a scheme, a path, blanks or a `*` inside matches nothing; one with a port matches in
-Go and in Python's requests, and not in curl or Rust's reqwest, so it counts as no match.
+networks (`10.0.0.0/8`) or `*`. An entry with a scheme, a path, blanks or a `*` inside matches nothing; one with a port
+matches in Go and in Python's requests, and not in curl or Rust's reqwest, so it counts as no match.
 """
 
 from __future__ import annotations
