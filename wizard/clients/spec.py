@@ -13,7 +13,8 @@ from wizard.endpoint.model import CAPABILITIES, Capability
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError, Severity
 
-Format = Literal["toml", "json", "jsonc", "yaml", "dotenv", "text"]
+# How much more than JSON a client reads: nothing (json), comments (json-comments), trailing commas too (jsonc).
+Format = Literal["toml", "json", "json-comments", "jsonc", "yaml", "dotenv", "text"]
 Write = Literal["own", "merge", "block"]
 Scope = Literal["user", "project"]
 Protocol = Literal["chat", "responses", "messages"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wizard.clients.fit import judge_fit
+from wizard.clients.formats import merge
 from wizard.clients.render import Values, render_text, template_values
 from wizard.clients.spec import ClientSpec
 from wizard.effects.children import RUN_MARKER, Ended, end_left_overs, run_in_foreground, scratch_folder
@@ -81,7 +82,9 @@ def prepare_run(world: World, client: Client, endpoint: Endpoint, folder: Path) 
     for path, template in spec.run.files:
         text = render_text(client.templates[template], values, f"{spec.name}/{template}")
         if text.strip():
-            world.files.write_private(folder / path, text.replace("{home}", str(folder)).encode())
+            text = text.replace("{home}", str(folder))
+            kind = "json" if path.endswith(".json") else "text"
+            world.files.write_private(folder / path, merge(None, text, kind, folder / path))
     env = {name: value for name, value in world.env.items() if name not in spec.run.unset}
     env |= {name: filled(text, name) for name, text in spec.run.env}
     # A dead proxy variable must not catch what goes to this machine.

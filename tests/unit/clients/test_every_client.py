@@ -24,6 +24,7 @@ READ_BACK = [name for name, spec in SPECS.items() if spec.read.base_url]
 LIVED_IN = {
     "json": '{\n    "theme": "dark",\n    "env": {"KEEP": "1"},\n    "a list": [1, 2]\n}\n',
     "jsonc": '{\n  // my comment\n  "theme": "dark", /* and another */\n  "a list": [1, 2,],\n}\n',
+    "json-comments": '{\n  // my comment\n  "theme": "dark" /* and another */\n}\n',
     "toml": '# my comment\napproval = "never" # behind\n\n[mine]\nkeep = [1, 2]\n',
     "yaml": "# my comment\nkeep:   [1, 2]  # behind\nother: 'yes'\n",
     "dotenv": "# my comment\nKEEP='a b'\n",
@@ -32,6 +33,7 @@ LIVED_IN = {
 BROKEN = {
     "json": '{"theme": "dark"',
     "jsonc": '{"theme": // no end',
+    "json-comments": '{"theme": // no end',
     "toml": "[mine\nkeep = 1\n",
     "yaml": "keep: [1, 2\nother: }\n",
     "dotenv": b"\xff\xfe\x00bad",

@@ -278,3 +278,13 @@ def test_a_users_own_client_folder_is_found_and_overrides(home: Any) -> None:
     home.apply("mine", "codex")
     assert (home.path / ".mine").read_text() == "URL=http://127.0.0.1:8000/v1\n"
     assert (home.path / ".codex/config.toml").read_text() == 'model = "Qwen/Qwen3-8B"\n'
+
+
+def test_qwen_reads_comments_but_no_trailing_comma(home: Any) -> None:
+    path = home.write(".qwen/settings.json", '{\n  // mine\n  "ui": {"theme": "x"}\n}\n')
+    home.apply("qwen")
+    assert "// mine" in path.read_text()
+    path.write_text('{\n  // mine\n  "ui": {"theme": "x"},\n}\n')
+    with pytest.raises(ProblemError) as caught:
+        home.apply("qwen")
+    assert "line 3: trailing comma" in caught.value.problem.saw[0]

@@ -20,6 +20,8 @@ from wizard.clients.formats.toml_text import edit_toml
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
+JSONS = ("json", "json-comments", "jsonc")
+
 __all__ = ["merge", "parse", "put_into_block", "take_out", "take_out_block"]
 
 
@@ -41,8 +43,8 @@ def parse(raw: bytes, kind: str, path: FilePath) -> Any:
         return _value(decode(raw), kind)
     except (ValueError, RecursionError) as error:
         loose = None
-        if kind == "json":
-            loose = _loose_only(raw)
+        if kind in ("json", "json-comments"):
+            loose = _loose_only(raw, comments=kind == "json")
         if loose is None:
             raise _broken(path, str(error).splitlines()[0] if str(error) else type(error).__name__) from error
         line, what = loose
@@ -50,7 +52,7 @@ def parse(raw: bytes, kind: str, path: FilePath) -> Any:
             Problem(
                 "client-file-ignored",
                 t(
-                    "The client ignores the whole file `{path}`: it is strict JSON and has a {what}.",
+                    "The client ignores the whole file `{path}`, because it has a {what}.",
                     path=path,
                     what=what,
                 ),
@@ -67,22 +69,22 @@ def parse(raw: bytes, kind: str, path: FilePath) -> Any:
         ) from error
 
 
-def _loose_only(raw: bytes) -> tuple[int, str] | None:
+def _loose_only(raw: bytes, *, comments: bool) -> tuple[int, str] | None:
     """(line, kind) of the first comment or trailing comma, where these are all that keeps it from being JSON."""
     try:
         content = decode(raw)
         parse_json(content.text, comments=True)
     except (ValueError, RecursionError):
         return None
-    loose = first_loose(content.text)
+    loose = first_loose(content.text, comments=comments)
     return (line_of(content.text, loose.position), loose.kind) if loose else None
 
 
 def _value(content: FileText, kind: str) -> Any:
     if kind == "toml":
         return tomllib.loads(content.text)
-    if kind in ("json", "jsonc"):
-        return parse_json(content.text, comments=kind == "jsonc")
+    if kind in JSONS:
+        return parse_json(content.text, comments=kind != "json", trailing_commas=kind == "jsonc")
     if kind == "yaml":
         from wizard.clients.formats.yaml_text import parse_yaml
 
@@ -95,7 +97,7 @@ def _value(content: FileText, kind: str) -> Any:
 def _edit(content: FileText, kind: str, ops: Sequence[Op]) -> str:
     if kind == "toml":
         return edit_toml(content.text, ops, content.newline)
-    if kind in ("json", "jsonc"):
+    if kind in JSONS:
         return edit_json(content.text, ops, content.newline)
     if kind == "yaml":
         from wizard.clients.formats.yaml_text import edit_yaml
@@ -106,7 +108,7 @@ def _edit(content: FileText, kind: str, ops: Sequence[Op]) -> str:
 
 def parse_fragment(text: str, kind: str) -> Any:
     """The value of a rendered template. JSON templates may have trailing commas, which conditions leave behind."""
-    return _value(decode(text.encode()), "jsonc" if kind == "json" else kind)
+    return _value(decode(text.encode()), "jsonc" if kind in JSONS else kind)
 
 
 def merge(
@@ -123,7 +125,7 @@ def merge(
     """The file with every leaf of the rendered fragment in it. Raises ProblemError, never returns a half-right file."""
     ours = parse_fragment(fragment, kind)
     if before is None or not before.strip(b"\xef\xbb\xbf \t\r\n"):
-        if kind in ("json", "jsonc"):
+        if kind in JSONS:
             return json.dumps(ours, indent=2, ensure_ascii=False).encode() + b"\n"
         return fragment.encode()
     there = parse(before, kind, path)

@@ -33,25 +33,26 @@ class Loose:
     kind: str
 
 
-def first_loose(text: str) -> Loose | None:
-    """The first comment or trailing comma of a text, or None when there is none."""
+def first_loose(text: str, *, comments: bool = True) -> Loose | None:
+    """The first comment (where `comments` count) or trailing comma of a text, or None when there is none."""
     for match in _TRAILING.finditer(text):
-        if match[0].startswith("/"):
+        if match[0].startswith("/") and comments:
             return Loose(match.start(), "comment")
         if match[0] == ",":
             return Loose(match.start(), "trailing comma")
     return None
 
 
-def parse_json(text: str, *, comments: bool) -> Any:
+def parse_json(text: str, *, comments: bool, trailing_commas: bool | None = None) -> Any:
     """The value of a text; an empty text is an empty object. Raises ValueError.
 
-    comments: allow `//`, `/* */` and trailing commas. Positions in errors are those of the text.
+    comments: allow `//` and `/* */`; trailing_commas: as comments unless given. Positions in errors are the text's.
     """
     if not text.strip():
         return {}
     if comments:
-        text = _TRAILING.sub(lambda m: m[0] if m[0].startswith('"') else re.sub(r"[^\n]", " ", m[0]), text)
+        kept = '"' if trailing_commas in (None, True) else '",'
+        text = _TRAILING.sub(lambda m: m[0] if m[0][0] in kept else re.sub(r"[^\n]", " ", m[0]), text)
         if not text.strip():
             return {}
     return json.loads(text, parse_constant=_no_constant)

@@ -1,0 +1,190 @@
+"""Reading a client's triple back, as the client itself would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wizard.clients.edit import show_difference
+from wizard.clients.keys import clean_key
+from wizard.endpoint.presets import all_presets, find_preset
+from wizard.flows.clients import installed_clients, read_triples
+from wizard.flows.verify import request_as_client
+
+
+def triple(home: Any, name: str) -> Any:
+    found = read_triples(home.world, [name])
+    return found[0] if found else None
+
+
+def test_claude_settings_win_over_the_shell(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"ANTHROPIC_BASE_URL": "http://shell", "ANTHROPIC_AUTH_TOKEN": "sk-from-shell-1"})
+    home.write(".claude/settings.json", json.dumps({"env": {"ANTHROPIC_BASE_URL": "http://settings"}}))
+    found = triple(home, "claude-code")
+    assert found.base_url == "http://settings"
+    assert [f.source for f in found.base_urls] == [
+        "~/.claude/settings.json: env.ANTHROPIC_BASE_URL",
+        "$ANTHROPIC_BASE_URL",
+    ]
+    assert found.key.reveal() == "sk-from-shell-1"
+    assert found.key_source == "$ANTHROPIC_AUTH_TOKEN"
+
+
+def test_claude_takes_the_projects_local_settings_first(home: Any) -> None:
+    home.write(".claude/settings.json", json.dumps({"env": {"ANTHROPIC_MODEL": "user"}}))
+    for name, model in (("settings.json", "project"), ("settings.local.json", "local")):
+        path = home.project / ".claude" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"env": {"ANTHROPIC_MODEL": model}}))
+    assert [found.value for found in triple(home, "claude-code").models] == ["local", "project", "user"]
+
+
+def test_codex_takes_the_variable_before_the_token_before_auth_json(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"MY_KEY": "sk-variable-12345"})
+    home.write(
+        ".codex/config.toml",
+        'model = "m"\nmodel_provider = "p"\n[model_providers.p]\nbase_url = "http://x/v1"\n'
+        'env_key = "MY_KEY"\nexperimental_bearer_token = "sk-token-1234567"\n',
+    )
+    home.write(".codex/auth.json", '{"OPENAI_API_KEY": "sk-auth-12345678"}')
+    found = triple(home, "codex")
+    assert found.base_url == "http://x/v1"
+    assert [key.reveal() for key in found.keys] == ["sk-variable-12345", "sk-token-1234567", "sk-auth-12345678"]
+    assert "MY_KEY" in found.key_source
+
+
+def test_a_named_variable_that_is_missing_is_no_key_and_is_named(home: Any) -> None:
+    home.write(
+        ".codex/config.toml",
+        'model_provider = "p"\n[model_providers.p]\nbase_url = "http://x/v1"\nenv_key = "MY_KEY"\n',
+    )
+    found = triple(home, "codex")
+    assert found.key is None
+    assert found.key_sources[0].missing == "MY_KEY"
+
+
+def test_opencode_splits_provider_and_model_at_the_first_slash(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"WORK_KEY": "sk-work-12345678"})
+    options = {"baseURL": "http://x/v1", "apiKey": "{env:WORK_KEY}"}
+    home.write(
+        ".config/opencode/opencode.json",
+        json.dumps({"model": "work/Qwen/Qwen3", "provider": {"work": {"options": options}}}),
+    )
+    found = triple(home, "opencode")
+    assert (found.base_url, found.model) == ("http://x/v1", "Qwen/Qwen3")
+    assert found.key.reveal() == "sk-work-12345678"
+
+
+def test_a_file_that_does_not_parse_is_said_and_the_rest_read(home: Any) -> None:
+    home.write(".codex/config.toml", "model = \n")
+    home.write(".codex/auth.json", '{"OPENAI_API_KEY": "sk-auth-12345678"}')
+    found = triple(home, "codex")
+    assert [problem.code for problem in found.problems] == ["client-file-broken"]
+    assert found.key.reveal() == "sk-auth-12345678"
+
+
+def test_nothing_configured_is_nothing_read(home: Any) -> None:
+    assert read_triples(home.world) == ()
+
+
+def test_a_client_is_installed_by_its_program_or_its_folder(make_home: Any, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "codex").write_text("#!/bin/sh\n")
+    (programs / "codex").chmod(0o755)
+    home = make_home(tmp_path, {"PATH": str(programs)})
+    (home.path / ".qwen").mkdir()
+    assert {spec.name for spec in installed_clients(home.world)} == {"codex", "qwen"}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "header"),
+    [
+        ("codex", "/v1/responses", "authorization"),
+        ("claude-code", "/v1/messages", "anthropic-beta"),
+        ("aider", "/v1/chat/completions", "authorization"),
+    ],
+)
+def test_verify_asks_as_the_client_asks(name: str, path: str, header: str, home: Any) -> None:
+    from wizard.flows.clients import load_clients
+
+    home.apply(name)
+    request, _ = request_as_client(load_clients(home.world)[name].spec, triple(home, name))
+    assert request.url == f"http://127.0.0.1:8000{path}"
+    assert header in dict(request.headers)
+    assert request.json_body["model"] == "Qwen/Qwen3-8B"
+    assert ("tools" in request.json_body) == (name != "aider")
+
+
+@pytest.mark.parametrize(
+    ("typed", "key", "removed"),
+    [
+        ("sk-1234567890", "sk-1234567890", 0),
+        ("  sk-1234567890\r\n", "sk-1234567890", 1),
+        ('"sk-1234567890"', "sk-1234567890", 1),
+        ("“sk-1234567890”", "sk-1234567890", 1),
+        ("Bearer sk-1234567890", "sk-1234567890", 1),
+        ("Authorization: Bearer sk-1234567890", "sk-1234567890", 1),
+        ("export OPENAI_API_KEY='sk-1234567890'", "sk-1234567890", 2),
+        ("$env:KEY = sk-1234567890", "sk-1234567890", 1),
+        ("sk-12345\n67890", "sk-1234567890", 1),
+        ("sk-123\u200b4567890", "sk-1234567890", 1),
+        ("key=with=signs", "key=with=signs", 0),
+    ],
+)
+def test_a_key_is_cleaned_of_what_was_pasted_with_it(typed: str, key: str, removed: int) -> None:
+    found = clean_key(typed)
+    assert found.key is not None
+    assert found.key.reveal() == key
+    assert len(found.removed) == removed
+
+
+def test_an_empty_key_is_none() -> None:
+    assert clean_key(' "" ').key is None
+
+
+def test_presets_have_all_that_is_promised() -> None:
+    presets = {preset.id: preset for preset in all_presets()}
+    assert presets.keys() >= {
+        *("vllm", "taotoken", "openrouter", "litellm", "one-api", "new-api", "ollama", "lmstudio", "sglang"),
+        *("llama-cpp", "azure", "openai", "anthropic", "dashscope", "siliconflow", "deepseek", "zhipu", "moonshot"),
+    }
+    for preset in presets.values():
+        assert preset.source.startswith("https://")
+        assert preset.openai_base_url
+        assert ("messages" in preset.speaks) == (preset.anthropic_base_url is not None)
+        assert not (preset.anthropic_base_url or "").endswith("/v1")
+    assert presets["taotoken"].anthropic_base_url == "https://taotoken.net/api"
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("https://taotoken.net/api/v1", "taotoken"),
+        ("https://RES.openai.azure.com/openai/v1", "azure"),
+        ("http://127.0.0.1:8000/v1", None),
+        ("https://nottaotoken.net", None),
+    ],
+)
+def test_a_preset_is_known_by_its_host(url: str, found: str | None) -> None:
+    preset = find_preset(url)
+    assert (preset.id if preset else None) == found
+
+
+def test_a_diff_hides_keys_of_every_shape() -> None:
+    before = '{\n  "apiKey": "plainoldsecret",\n  "access_token": "abcdef123456",\n  "max_tokens": 32000000\n}\n'
+    after = before.replace("}", ' "experimental_bearer_token": "another-one-9"\n}')
+    shown = show_difference(before.encode(), after.encode(), "f", 9)
+    for secret in ("plainoldsecret", "abcdef123456", "another-one-9"):
+        assert secret not in shown
+    assert "32000000" in shown
+
+
+def test_a_diff_of_a_very_long_line_shows_where_it_changes() -> None:
+    before = '{"history": "' + "x" * 5000 + '", "a": 1}'
+    shown = show_difference(before.encode(), before.replace('"a": 1', '"a": 2').encode(), "f")
+    assert '"a": 2' in shown
+    assert len(shown) < 1000
