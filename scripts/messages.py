@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import datetime
-import io
+import functools
 import json
 import re
 import sys
@@ -102,10 +102,15 @@ def extract_messages() -> dict[str, list[str]]:
     return found
 
 
+@functools.cache
+def _trees() -> tuple[tuple[str, ast.Module], ...]:
+    paths = sorted((ROOT / "wizard").rglob("*.py"))
+    return tuple((path.relative_to(ROOT).as_posix(), ast.parse(path.read_bytes())) for path in paths)
+
+
 def _messages() -> Iterator[tuple[str, str]]:
-    for path in sorted((ROOT / "wizard").rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        yield from ((name, text) for text in _from_python(name, ast.parse(path.read_bytes())))
+    for name, tree in _trees():
+        yield from ((name, text) for text in _from_python(name, tree))
     for pattern, fields in TOML_TEXTS.items():
         for path in sorted(ROOT.glob(pattern)):
             table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -174,20 +179,20 @@ def _literals(node: ast.expr) -> Iterator[str]:
 def indirect_places() -> dict[str, frozenset[str]]:
     """Every t(…) whose text is no literal: file -> the expressions."""
     places: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "wizard").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+    for name, tree in _trees():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "t":
                 text = node.args[0]
                 if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
-                    places.setdefault(path.relative_to(ROOT).as_posix(), set()).add(ast.unparse(text))
+                    places.setdefault(name, set()).add(ast.unparse(text))
     return {file: frozenset(expressions) for file, expressions in places.items()}
 
 
 def unmarked_texts() -> list[str]:
     """Texts that people read and that are literals outside t(): "file:line: text"."""
     found = []
-    for path in sorted((ROOT / "wizard").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+    for file, tree in _trees():
+        for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -197,7 +202,7 @@ def unmarked_texts() -> list[str]:
             for text in given:
                 for branch in (text.body, text.orelse) if isinstance(text, ast.IfExp) else (text,):
                     if _is_sentence(branch):
-                        found.append(f"{path.relative_to(ROOT).as_posix()}:{branch.lineno}: {ast.unparse(branch)}")
+                        found.append(f"{file}:{branch.lineno}: {ast.unparse(branch)}")
     return found
 
 
@@ -240,13 +245,6 @@ def build_catalog(language: str | None, translations: dict[str, str]) -> Catalog
     return catalog
 
 
-def compiled(catalog: Catalog) -> bytes:
-    """The catalogue as gettext reads it."""
-    stream = io.BytesIO()
-    write_mo(stream, catalog)
-    return stream.getvalue()
-
-
 def translations_of(catalog: Catalog) -> dict[str, str]:
     """Message -> translation, without the header and without what is empty."""
     return {str(m.id): str(m.string) for m in catalog if m.id and m.string and not m.fuzzy}
@@ -269,7 +267,8 @@ def write_all(more: dict[str, str] | None = None) -> list[str]:
         po_path(language).parent.mkdir(parents=True, exist_ok=True)
         with po_path(language).open("wb") as file:
             write_po(file, catalog, width=110, include_lineno=False)
-        po_path(language).with_suffix(".mo").write_bytes(compiled(catalog))
+        with po_path(language).with_suffix(".mo").open("wb") as file:
+            write_mo(file, catalog)
         missing += [str(message.id) for message in catalog if message.id and not message.string]
     return missing
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wizard.cli.app import App, command_options
+from wizard.i18n import t
 from wizard.problems import ExitCode
 
 if TYPE_CHECKING:
@@ -103,7 +104,12 @@ def _trace(app: App, options: DoctorOptions, command_line: tuple[str, ...], aske
     from wizard.problems import usage_error
 
     if not asked:
-        raise usage_error("wrong-usage", "A command is run only with `--trace`.", "Example: doctor --trace -- codex")
+        raise usage_error(
+            "wrong-usage",
+            t("A command is run only with `--trace`."),
+            t("Example:"),
+            "llm-setup doctor --trace -- codex",
+        )
     exchanges, cause, code = trace_client(app.world, app.screen, options, command_line)
     if app.screen.as_json:
         findings = [cause.as_json()] if cause else []

@@ -48,7 +48,9 @@ class Questions:
         import questionary
 
         rows = [questionary.Choice(c.title, value=c.value, disabled=c.disabled or None) for c in choices]
-        return str(_asked(questionary.select(question, choices=rows, default=recommended).unsafe_ask))
+        how = t("(arrow keys, then Enter)")
+        asked = questionary.select(question, choices=rows, default=recommended, instruction=how)
+        return str(_asked(asked.unsafe_ask))
 
     def several(
         self, flag: str, question: str, choices: Sequence[Choice], recommended: Sequence[str]
@@ -62,7 +64,8 @@ class Questions:
             questionary.Choice(c.title, value=c.value, checked=c.value in recommended, disabled=c.disabled or None)
             for c in choices
         ]
-        return tuple(_asked(questionary.checkbox(question, choices=rows).unsafe_ask))
+        how = t("(arrow keys to move, space to choose, Enter when done)")
+        return tuple(_asked(questionary.checkbox(question, choices=rows, instruction=how).unsafe_ask))
 
     def text(self, flag: str, question: str, recommended: str | None = None) -> str:
         """A line of text."""
