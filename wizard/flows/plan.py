@@ -327,8 +327,9 @@ def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
     show_choice(screen, plan, machine_name)
     if plan.alternatives:
         screen.title(t("Other ways"))
+        too_much = t("does not fit") if plan.fits else t("does not fit either")
         for other in plan.alternatives:
-            size = t("{tokens} tokens", tokens=f"{other.kv_tokens:,}") if other.fits else t("does not fit either")
+            size = t("{tokens} tokens", tokens=f"{other.kv_tokens:,}") if other.fits else too_much
             screen.step("info" if other.fits else "skipped", other.change, size)
     screen.title(t("Command"))
     screen.line(as_command(plan))

@@ -134,7 +134,8 @@ def _put_settings(facts: ModelFacts, choice: Choice, put: _Put) -> None:
             "memory",
         )
     elif outcome.max_model_len >= facts.max_position:
-        put("--max-model-len", str(outcome.max_model_len), t("All that the model can; it fits."), "model")
+        reason = t("All that the model can; it fits.") if outcome.starts else t("All that the model can.")
+        put("--max-model-len", str(outcome.max_model_len), reason, "model")
     else:
         put(
             "--max-model-len",

@@ -19,6 +19,8 @@ from wizard.planning.recommend import Choice, choose, intent_problem, serving_gp
 from wizard.problems import Problem, ProblemError
 
 MOST_ALTERNATIVES = 6
+# Ordinary memory to count on for weights where nobody said how much there is.
+_RAM_UNKNOWN_GIB = 64
 
 
 def plan_serve(
@@ -111,16 +113,20 @@ def _alternatives(
     here = choice.outcome
     found: list[Alternative] = []
 
-    def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> None:
+    def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> bool:
+        """Whether it fits."""
         try:
             plan, _ = _plan_once(own_machine, other, wishes, entry, starts, checked=False)
         except ProblemError:
-            return
+            return False
         found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))
+        return plan.fits
 
     knobs = here.knobs
     capable = knobs.device == "cuda" and (knobs.capability is None or knobs.capability >= (8, 9))
-    if capable and knobs.kv_cache_dtype == "auto" and not facts.indexer_head_dim:
+    # Where the weights alone are too much, a smaller cache is no way.
+    too_heavy = knobs.device != "cpu" and here.budget.weights_gib >= here.budget.requested_gib
+    if capable and not too_heavy and knobs.kv_cache_dtype == "auto" and not facts.indexer_head_dim:
         add(
             t("Keys and values in FP8: about twice the context, a little less exact."),
             facts,
@@ -141,14 +147,15 @@ def _alternatives(
             facts,
             _pin(intent, "--tensor-parallel-size", str(2 * used)),
         )
-    if count == used and not here.starts and machine.gpus and facts.attention_heads % (2 * used) == 0:
-        twice = replace(machine, gpus=tuple(replace(gpu, index=at) for at, gpu in enumerate(machine.gpus * 2)))
-        add(
-            t("With {n} such GPUs.", n=2 * used),
-            facts,
-            _pin(intent, "--tensor-parallel-size", str(2 * used)),
-            own_machine=twice,
-        )
+    if count == used and not here.starts and machine.gpus:
+        for more in (2 * used, 4 * used, 8 * used):
+            if facts.attention_heads % more == 0 and add(
+                t("With {n} such GPUs.", n=more),
+                facts,
+                _pin(intent, "--tensor-parallel-size", str(more)),
+                own_machine=_with_gpus(machine, more // used),
+            ):
+                break
     if here.longest and here.max_model_len > here.longest:
         add(t("Less context: {n} tokens.", n=here.longest), facts, _pin(intent, "--max-model-len", str(here.longest)))
     elif here.starts and here.max_model_len >= 16_384:
@@ -158,7 +165,7 @@ def _alternatives(
             facts,
             _pin(intent, "--max-model-len", str(half)),
         )
-    if not here.starts and not knobs.enforce_eager and knobs.device != "cpu":
+    if not here.starts and not too_heavy and not knobs.enforce_eager and knobs.device != "cpu":
         add(t("Without CUDA graphs: less memory, slower replies."), facts, _pin(intent, "--enforce-eager", None))
     found.sort(key=lambda one: (not one.fits, -one.kv_tokens))
     kept = found[:MOST_ALTERNATIVES]
@@ -174,6 +181,10 @@ def _alternatives(
     return tuple(kept)
 
 
+def _with_gpus(machine: Machine, times: int) -> Machine:
+    return replace(machine, gpus=tuple(replace(gpu, index=at) for at, gpu in enumerate(machine.gpus * times)))
+
+
 def _offload_gib(machine: Machine, here: Outcome) -> int:
     """Whole GiB of weights to move off each GPU so that the server starts; 0 where that is not the trouble."""
     knobs, budget = here.knobs, here.budget
@@ -184,7 +195,7 @@ def _offload_gib(machine: Machine, here: Outcome) -> int:
     need = here.layout.bytes_for(here.max_model_len) / 2**30
     missing = math.ceil(need - budget.kv_gib + budget.sigma_gib)
     ranks = knobs.tensor_parallel * knobs.pipeline_parallel
-    room = math.inf if machine.ram_available_gib is None else machine.ram_available_gib - 4
+    room = _RAM_UNKNOWN_GIB if machine.ram_available_gib is None else machine.ram_available_gib - 4
     return missing if 0 < missing < budget.weights_gib and missing * ranks <= room else 0
 
 

@@ -385,3 +385,14 @@ def test_an_adapter_without_a_name_or_a_path_is_refused(module: str, facts: Fact
     with pytest.raises(ProblemError) as error:
         plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(lora_modules=(module,)))
     assert error.value.problem.code == "bad-flag-value"
+
+
+def test_as_many_gpus_as_it_takes_are_offered(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("RTX 4090"), facts(gib=60), Intent())
+    assert not plan.fits
+    more = {one.change: one.fits for one in plan.alternatives if "GPUs" in one.change}
+    assert list(more.values()).count(True) == 1
+    assert "--tensor-parallel-size 4" in " ".join(plan.alternatives[0].command)
+    assert not any("fp8" in one.command for one in plan.alternatives), "a smaller cache is no way out"
+    length = plan.flag("--max-model-len")
+    assert length and "fits" not in length.reason
