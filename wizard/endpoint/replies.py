@@ -94,31 +94,32 @@ def judge_status(reply: HttpReply | HttpFailure) -> Judged | None:
     return None
 
 
-def _json_object(reply: HttpReply) -> dict[str, Any] | Judged:
+def _object_of(reply: HttpReply | HttpFailure) -> dict[str, Any] | Judged:
+    """The JSON object that came, or why there is none."""
+    early = judge_status(reply)
+    if early or isinstance(reply, HttpFailure):
+        return early or Judged("no-reply")
     if looks_like_stream(reply):
         return Judged("stream-instead-of-json", f"asked for JSON, got a stream: {excerpt(reply.text, 80)}")
     body = reply.json()
     if not isinstance(body, dict):
-        return Judged(
-            "not-json", f"{reply.status} with {_content_type(reply) or 'no content type'}: {excerpt(reply.text, 80)}"
-        )
+        kind = _content_type(reply) or "no content type"
+        return Judged("not-json", f"{reply.status} with {kind}: {excerpt(reply.text, 80)}")
     return body
+
+
+def _shown(body: dict[str, Any], limit: int = 120) -> str:
+    return excerpt(json.dumps(body, ensure_ascii=False), limit)
 
 
 def judge_models(reply: HttpReply | HttpFailure) -> Judged:
     """value: {id: max_model_len or None} of a model list."""
-    early = judge_status(reply)
-    if early:
-        return early
-    assert isinstance(reply, HttpReply)
-    body = _json_object(reply)
+    body = _object_of(reply)
     if isinstance(body, Judged):
         return body
     data = body.get("data")
     if not isinstance(data, list):
-        return Judged(
-            "error-in-body" if error_message(body) else "no-models", error_message(body) or excerpt(reply.text, 80)
-        )
+        return Judged("error-in-body" if error_message(body) else "no-models", error_message(body) or _shown(body, 80))
     found = {
         str(row["id"]): row.get("max_model_len") if isinstance(row.get("max_model_len"), int) else None
         for row in data
@@ -129,20 +130,16 @@ def judge_models(reply: HttpReply | HttpFailure) -> Judged:
 
 def judge_chat(reply: HttpReply | HttpFailure, *, wants_tool_call: bool = False) -> Judged:
     """value: the text, or the first tool call (dict) when one was wanted."""
-    early = judge_status(reply)
-    if early:
-        return early
-    assert isinstance(reply, HttpReply)
-    body = _json_object(reply)
+    body = _object_of(reply)
     if isinstance(body, Judged):
         return body
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         message = error_message(body)
-        return Judged("error-in-body", message) if message else Judged("no-choices", excerpt(reply.text, 120))
+        return Judged("error-in-body", message) if message else Judged("no-choices", _shown(body))
     message_value = choices[0].get("message")
     if not isinstance(message_value, dict):
-        return Judged("no-choices", f"choices[0] has no message: {excerpt(reply.text, 120)}")
+        return Judged("no-choices", f"choices[0] has no message: {_shown(body)}")
     content = message_value.get("content")
     calls = message_value.get("tool_calls") or []
     if wants_tool_call:
@@ -212,17 +209,13 @@ def judge_chat_stream(reply: HttpReply | HttpFailure) -> Judged:
 
 def judge_responses(reply: HttpReply | HttpFailure) -> Judged:
     """value: the text of a non-streamed `/responses` answer."""
-    early = judge_status(reply)
-    if early:
-        return early
-    assert isinstance(reply, HttpReply)
-    body = _json_object(reply)
+    body = _object_of(reply)
     if isinstance(body, Judged):
         return body
     output = body.get("output")
     if body.get("status") == "failed" or not isinstance(output, list):
         message = error_message(body)
-        return Judged("error-in-body" if message else "no-output", message or excerpt(reply.text, 120))
+        return Judged("error-in-body" if message else "no-output", message or _shown(body))
     texts = [
         str(part.get("text") or "")
         for item in output
@@ -237,32 +230,24 @@ def judge_responses(reply: HttpReply | HttpFailure) -> Judged:
 
 def judge_messages(reply: HttpReply | HttpFailure) -> Judged:
     """value: the text of a non-streamed Anthropic message."""
-    early = judge_status(reply)
-    if early:
-        return early
-    assert isinstance(reply, HttpReply)
-    body = _json_object(reply)
+    body = _object_of(reply)
     if isinstance(body, Judged):
         return body
     content = body.get("content")
     if body.get("type") == "error" or not isinstance(content, list):
         message = error_message(body)
-        return Judged("error-in-body" if message else "not-a-message", message or excerpt(reply.text, 120))
+        return Judged("error-in-body" if message else "not-a-message", message or _shown(body))
     text = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return Judged("", excerpt(text, 60), text)
 
 
 def judge_count_tokens(reply: HttpReply | HttpFailure) -> Judged:
     """value: input tokens."""
-    early = judge_status(reply)
-    if early:
-        return early
-    assert isinstance(reply, HttpReply)
-    body = _json_object(reply)
+    body = _object_of(reply)
     if isinstance(body, Judged):
         return body
     tokens = body.get("input_tokens")
     if not isinstance(tokens, int):
         message = error_message(body)
-        return Judged("error-in-body" if message else "no-count", message or excerpt(reply.text, 120))
+        return Judged("error-in-body" if message else "no-count", message or _shown(body))
     return Judged("", f"{tokens} tokens", tokens)
