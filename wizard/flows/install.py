@@ -13,6 +13,7 @@ from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.flows.packages import check_disk
 from wizard.flows.runtime import probe_python, venv_python
+from wizard.flows.state import writable
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import Build, BuildChoice, choose_build
 from wizard.i18n import t
@@ -131,13 +132,9 @@ def _install(world: World, screen: Screen, plan: InstallPlan) -> Runtime:
     begun = world.clock.monotonic_s()
     if folder.is_dir():
         screen.step("info", t("going on with what an interrupted install left"), str(folder))
-    try:
+    with writable(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         log.open()
-    except OSError as error:
-        raise ProblemError(
-            judge_install([str(error)], build=plan.build, version=plan.version, log=str(log.path))
-        ) from error
     try:
         if not _works(world, venv_python(folder)):
             _first_that_works(log, plan, plan.environments, t("make the environment"))

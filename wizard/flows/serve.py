@@ -15,6 +15,7 @@ from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
+from wizard.flows.state import writable
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
@@ -108,7 +109,7 @@ def _is_local(model: str) -> bool:
 def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, replace_running: bool) -> _Started:
     servers = world.servers
     name = wanted.name
-    with _writable(world), servers.changing(name):
+    with writable(world.paths.servers), servers.changing(name):
         before = servers.load(name)
         if before is not None:
             life = servers.life(before)
@@ -421,7 +422,7 @@ def stop_server(world: World, screen: Screen, name: str, *, patience_s: float = 
     Raises ProblemError for a name that is unknown, or where a part will not end.
     """
     check_name(name)
-    with _writable(world), world.servers.changing(name):
+    with writable(world.paths.servers), world.servers.changing(name):
         record = world.servers.load(name)
         if record is None:
             raise unknown_server(world, name)
@@ -520,30 +521,6 @@ def fresh_key() -> Secret:
 def _served_name(model: str) -> str:
     """A folder is served by its own name; a hub id as it is."""
     return Path(model).name if os.sep in model and Path(model).is_absolute() else model
-
-
-@contextmanager
-def _writable(world: World) -> Iterator[None]:
-    """A state folder that cannot be written is one clear problem."""
-    try:
-        yield
-    except PermissionError as error:
-        raise ProblemError(_not_writable(error, world)) from error
-    except OSError as error:
-        import errno
-
-        if error.errno not in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise ProblemError(_not_writable(error, world)) from error
-
-
-def _not_writable(error: OSError, world: World) -> Problem:
-    return Problem(
-        "state-not-writable",
-        t("llm-setup cannot write what it must remember about servers."),
-        saw=(f"{error.filename or world.paths.servers}: {error.strerror}",),
-        fix=Fix(t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)),
-    )
 
 
 @contextmanager

@@ -326,7 +326,7 @@ _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
         "torch-cpu-missing",
     ),
     (re.compile(r"No matching distribution found|Could not find a version|No solution found"), "package-not-found"),
-    (re.compile(r"Permission denied|Read-only file system|EROFS", re.I), "state-not-writable"),
+    (re.compile(r"Permission denied|Read-only file system|EROFS", re.I), "not-writable"),
 )
 
 

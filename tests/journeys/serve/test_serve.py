@@ -278,6 +278,15 @@ def test_a_broken_record_is_left_alone_and_said(place: Place) -> None:
     assert (place.servers / "local.json").read_text() == "{broken"
 
 
+@pytest.mark.parametrize("command", [["serve", "--detach"], ["stop"]])
+def test_a_home_that_cannot_be_written_is_named(place: Place, command: list[str]) -> None:
+    place.env["LLM_SETUP_HOME"] = "/dev/null/home"
+    more = ["--vllm", str(place.vllm)] if "serve" in command else []
+    ended = place.run(*command, *more)
+    assert ended.returncode == 1
+    assert "[not-writable]" in ended.stderr
+
+
 def test_a_dry_run_starts_and_writes_nothing(place: Place) -> None:
     ended = place.run("serve", "--dry-run", "--vllm", str(place.vllm), "--json")
     assert ended.returncode == 0

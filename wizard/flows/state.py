@@ -1,0 +1,37 @@
+"""Our own folders: what cannot be written there is one clear problem, not a bug."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wizard.i18n import t
+from wizard.problems import Fix, Problem, ProblemError
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Turn what the system says about a folder that cannot be written into a problem. `folder`: what is named when
+    the error does not name a file."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or folder
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = Problem(
+                "disk-space",
+                t("The disk is full."),
+                saw=(f"{place}: {error.strerror}",),
+                fix=Fix(t("Free some, or set LLM_SETUP_HOME to a folder on a larger disk."), ("df -h",)),
+            )
+        else:
+            problem = Problem(
+                "not-writable",
+                t("llm-setup cannot write into its own folder."),
+                t("It keeps there what it has to remember: servers, keys, installed runtimes."),
+                (f"{place}: {error.strerror or error}",),
+                Fix(t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)),
+            )
+        raise ProblemError(problem) from error
