@@ -309,7 +309,7 @@ def test_claude_settings_that_override_the_shell_are_named(doctor: Doctor, scrip
 
 
 def faulty(server: RealServer, doctor: Doctor, client: str, **more: str) -> Examination:
-    return doctor(*flags_for(server, client, **more), key=KEY)
+    return doctor(*flags_for(server, client, **more), "--assume", "host", key=KEY)
 
 
 @pytest.mark.timeout(400)
@@ -367,7 +367,7 @@ def _answers(server: RealServer) -> bool:
 def test_a_parser_of_another_model_is_named(
     doctor: Doctor, workshop: Any, start_server: Callable[..., RealServer], tmp_path: Path
 ) -> None:
-    """The scripted model calls a tool whenever one is offered, in Hermes' form; the parser waits for Llama's."""
+    """The scripted model calls a tool whenever one is offered, in Hermes' form; the parser waits for Python's."""
     folder = tmp_path / "calls"
     shutil.copytree(workshop.scripted_model(), folder)
     template = folder / "chat_template.jinja"
@@ -378,6 +378,6 @@ def test_a_parser_of_another_model_is_named(
     calls = f'{{%- if tools %}}{{% set say.start = "{first_call[2]}" %}}{{% endif %}}'
     asked = text.rindex("{%- elif", 0, start)
     template.write_text(text[:asked] + "{%- endif %}" + calls + text[end + len("{%- endif %}") :])
-    arguments = ["--enable-auto-tool-choice", "--tool-call-parser", "llama3_json"]
+    arguments = ["--enable-auto-tool-choice", "--tool-call-parser", "pythonic"]
     server = start_server(folder, key=KEY, arguments=arguments)
     assert faulty(server, doctor, "cline").first == "tool-parser-mismatch"

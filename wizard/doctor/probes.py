@@ -428,6 +428,10 @@ def _plan_responses(target: Target, spot: Spot) -> Iterator[Probe]:
     ask = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": TOOL_QUESTION}]}]
     yield responses("developer", input=[developer, *body["input"]], instructions="You are a coding agent.")
     yield responses("function", input=ask, tools=[responses_tool()], tool_choice="auto", max_output_tokens=256)
+    # vLLM takes tools here even without --enable-auto-tool-choice and then parses no call; only its chat path says so.
+    said = {**hello_body(spot.model, "chat", 64), "messages": [{"role": "user", "content": TOOL_QUESTION}]}
+    chat_url = spot.base.removesuffix("/") + "/chat/completions"
+    yield post("cross.tools", chat_url, spot, {**said, "tools": [function_tool()], "tool_choice": "auto"})
     yield responses(
         "namespace", input=ask, tools=[responses_tool(), namespace], tool_choice="auto", max_output_tokens=256
     )

@@ -949,6 +949,15 @@ REQUEST_CASES = [
 
 MORE_CASES = [
     case(
+        "vllm-responses-without-tool-flags",
+        "tool-choice-not-enabled",
+        CODEX,
+        models(),
+        responses(),
+        chat(error('"auto" tool choice requires --enable-auto-tool-choice'), 400, when=sends("tools")),
+        chat(),
+    ),
+    case(
         "auth-error-inside-detail",
         "key-invalid",
         CLAUDE,

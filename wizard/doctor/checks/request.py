@@ -12,6 +12,7 @@ from wizard.doctor.judging import evidence, manner, plain_works, refused, severi
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
 from wizard.doctor.reach import Reach, Seen, judge_reach
+from wizard.doctor.reach import judged as judged_exchange
 from wizard.doctor.symptoms import Family
 from wizard.i18n import t
 from wizard.problems import Problem, Severity
@@ -338,6 +339,14 @@ def tools_taken(seen: Observations) -> Verdict:
             code,
             t("The plain request is answered, with one tool it is refused: {text}", text=excerpt(no.text, 140)),
             evidence(no),
+            severity=severity,
+        )
+    cross = seen.exchange("cross.tools")
+    if cross is not None and (told := judged_exchange(seen, cross, "chat")).family == "tools-off":
+        return found(
+            "tool-choice-not-enabled",
+            t("The server takes tools here and parses no call; on the chat path it says why: {text}", text=told.text),
+            evidence(told),
             severity=severity,
         )
     judged = variation(seen, probe)
