@@ -39,9 +39,11 @@ TOML_TEXTS: dict[str, frozenset[str]] = {
     "wizard/endpoint/presets/*.toml": frozenset({"note"}),
     "wizard/serving/deaths.toml": frozenset({"what", "why", "fix", "gives_up"}),
     "templates/*/client.toml": frozenset({"notes", "what", "why", "fix"}),
+    "templates/server/*/export.toml": frozenset({"title", "next"}),
 }
 # Dictionaries and tuples of Python whose texts are shown by t(TABLE[key]).
 PYTHON_TABLES: tuple[tuple[str, str], ...] = (
+    ("wizard/cli/clients.py", "_STATES"),
     ("wizard/hardware/nvidia.py", "_WHAT"),
     ("wizard/hardware/render.py", "_LINKS"),
     ("wizard/ui/screen.py", "_WORDS"),
@@ -52,6 +54,7 @@ CALLS: dict[str, int] = {"Check": 1}
 # Every t(…) of something else than a literal: served by the lists above, or of a text that is itself a message.
 INDIRECT: dict[str, frozenset[str]] = {
     "wizard/catalog/flags.py": frozenset({"entry.instead"}),
+    "wizard/cli/clients.py": frozenset({"_STATES[row['state']]"}),
     "wizard/cli/main.py": frozenset({"text"}),
     "wizard/cli/profiles.py": frozenset({"preset.note"}),
     "wizard/cli/words.py": frozenset(
@@ -63,6 +66,7 @@ INDIRECT: dict[str, frozenset[str]] = {
     "wizard/doctor/tracing.py": frozenset({"find_cause(code).title"}),
     "wizard/flows/clients.py": frozenset({"note"}),
     "wizard/flows/doctor.py": frozenset({"result.title"}),
+    "wizard/flows/export.py": frozenset({"line", "spec.title"}),
     "wizard/hardware/nvidia.py": frozenset({"_WHAT[key]"}),
     "wizard/hardware/render.py": frozenset({"_LINKS[kind]"}),
     "wizard/serving/deaths.py": frozenset(
@@ -124,7 +128,8 @@ def _from_toml(value: Any, fields: frozenset[str], field: str = "") -> Iterator[
     elif isinstance(value, list):
         for item in value:
             yield from _from_toml(item, fields, field)
-    elif isinstance(value, str) and field in fields and value:
+    elif isinstance(value, str) and field in fields and value and (field != "next" or value[0].isupper()):
+        # What to do next is a command, or a sentence with one in it.
         yield value
 
 

@@ -48,6 +48,10 @@ def options_of(values: dict[str, Any]) -> Any:
     )
 
 
+# The states of a file, as `clients diff` shows them.
+_STATES = {"same": "as written", "changed": "changed", "missing": "missing", "not-applied": "not written yet"}
+
+
 def confirm_of(app: App) -> Callable[[str], bool] | None:
     """A question on the terminal, or None where nobody can be asked."""
     return (lambda text: click.confirm(text, default=True)) if app.may_ask else None
@@ -120,7 +124,7 @@ def diff_command(app: App, names: tuple[str, ...], every: bool, **values: Any) -
     if app.screen.as_json:
         app.screen.document({"status": "ok", "files": rows})
     for row in rows:
-        app.screen.step("ok" if row["state"] == "same" else "warning", f"{row['path']}: {row['state']}")
+        app.screen.step("ok" if row["state"] == "same" else "warning", f"{row['path']}: {t(_STATES[row['state']])}")
         if row["diff"]:
             app.screen.line(row["diff"])
     return ExitCode.PROBLEM if any(row["state"] != "same" for row in rows) else ExitCode.FINE

@@ -98,7 +98,7 @@ def export(
     written = _write(world, folder, rendered, options)
     if spec.needs_key_file and not options.dry_run:
         world.files.write_private(Path(values.key_file), values.key.encode() + b"\n")
-    next_lines = [line.format(folder=folder, name=values.name) for line in spec.next]
+    next_lines = [t(line).format(folder=folder, name=values.name) for line in spec.next]
     for file, state in zip(rendered, written, strict=True):
         screen.step("ok", str(folder / file.target), state)
     if options.dry_run:
@@ -277,7 +277,7 @@ def show_kinds(world: World, screen: Screen) -> None:
     """The list of kinds."""
     kinds = export_kinds(world)
     for spec, _ in kinds:
-        screen.step("info", spec.name, spec.title)
+        screen.step("info", spec.name, t(spec.title))
     if screen.as_json:
         rows = [{"name": spec.name, "title": spec.title, "docs": spec.docs} for spec, _ in kinds]
         screen.document({"status": "ok", "kinds": rows})
