@@ -59,6 +59,13 @@ def test_a_plan_is_made_from_the_wheels_catalogue(installed: Path, tmp_path: Pat
     assert json.loads(done.stdout)["fits"] is True
 
 
+@pytest.mark.timeout(900)
+def test_the_messages_of_other_languages_come_with_the_wheel(installed: Path, tmp_path: Path) -> None:
+    done = run(installed, tmp_path, "status", "--lang", "zh_CN")
+    assert done.returncode == 0, done.stderr
+    assert "服务器" in done.stdout
+
+
 def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
