@@ -115,6 +115,8 @@ class ClientSpec:
 
     first_request_tokens: measured size of its own first request; minimum_context_tokens: the smallest context in which
     it can work at all. versions: a range such as `>=0.150`, empty: any. evidence: whether it was seen running or read.
+    rewritten_by: programs which, while they run, write the client's files from their memory. markers: paths whose
+    presence says that the client was used here. headers: what it sends beside the key.
     """
 
     name: str
@@ -126,6 +128,7 @@ class ClientSpec:
     first_request_tokens: int
     files: tuple[FileSpec, ...]
     programs: tuple[str, ...] = ()
+    rewritten_by: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     versions: str = ""
     version_args: tuple[str, ...] = ("--version",)
@@ -308,6 +311,7 @@ def parse_spec(folder: str, text: str) -> ClientSpec:
         first_request_tokens=table.take("first_request_tokens", int),
         files=tuple(_file(f"{where} [[file]] {n}", item) for n, item in enumerate(table.take("file", list, []), 1)),
         programs=table.words("programs"),
+        rewritten_by=table.words("rewritten_by"),
         markers=table.words("markers"),
         versions=table.take("versions", str, ""),
         version_args=table.words("version_args") or ("--version",),

@@ -17,6 +17,7 @@ from wizard.clients.render import plan_edits, render_client
 from wizard.clients.spec import SPEC_NAME, ClientSpec, Scope, parse_spec
 from wizard.effects.edits import Change, EditStore, missing_folders, private_mode
 from wizard.effects.installed import find_program, installed_version
+from wizard.effects.running import running_programs
 from wizard.effects.templates import read_client_folders
 from wizard.effects.worktree import exposed_in_git
 from wizard.effects.world import World
@@ -327,6 +328,7 @@ def _planned(
         *_judge_overridden(world, client, edits, endpoint),
         *_judge_version(world, client.spec),
         *_judge_git(edits),
+        *(_judge_running(client.spec) if changes else ()),
     )
     return Applied(
         client.spec.name,
@@ -354,6 +356,22 @@ def _judge_version(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
 
     version = next((v for program in spec.programs if (v := installed_version(program, world.env))), None)
     return judge_version(spec, version) if version else ()
+
+
+def _judge_running(spec: ClientSpec) -> tuple[Problem, ...]:
+    at_it = sorted(set(spec.rewritten_by) & running_programs()) if spec.rewritten_by else []
+    if not at_it:
+        return ()
+    return (
+        Problem(
+            "client-running",
+            t("{title} is running and may write its old settings back.", title=spec.title),
+            t("It holds its settings in memory and saves them when something in them changes."),
+            (", ".join(at_it),),
+            Fix(t("Close it, then see whether anything changed back."), (f"llm-setup clients diff {spec.name}",)),
+            "warning",
+        ),
+    )
 
 
 def _judge_git(edits: Sequence[Edit]) -> tuple[Problem, ...]:

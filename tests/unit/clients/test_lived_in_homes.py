@@ -288,3 +288,20 @@ def test_qwen_reads_comments_but_no_trailing_comma(home: Any) -> None:
     with pytest.raises(ProblemError) as caught:
         home.apply("qwen")
     assert "line 3: trailing comma" in caught.value.problem.saw[0]
+
+
+def test_a_running_client_that_writes_its_file_back_is_noticed(home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wizard.flows import clients
+
+    monkeypatch.setattr(clients, "running_programs", lambda: frozenset({"code", "bash"}))
+    assert codes(home.apply("cline", "codex")) == ["client-running"]
+    assert codes(home.apply("cline")) == []
+
+
+def test_running_programs_are_named_with_the_scripts_of_interpreters(tmp_path: Path) -> None:
+    from wizard.effects.running import running_programs
+
+    for pid, words in (("1", b"node\0/usr/lib/claude\0-p"), ("2", b"/usr/bin/code\0--type=gpu"), ("self", b"x")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_bytes(words)
+    assert running_programs(tmp_path) == {"node", "claude", "code"}
