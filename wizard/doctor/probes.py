@@ -33,6 +33,8 @@ ASK_TIMEOUT_S = 8.0
 CONNECT_TIMEOUT_S = 4.0
 BROWSER = "curl/8.5.0"
 ROOMY_TOKENS = 1024
+# What clients ask for that set a limit at all, at the most.
+MANY_TOKENS = 65_536
 
 # Where gateways and vendors put an OpenAI-compatible API other than at /v1.
 _OPENAI_PATHS = (
@@ -398,9 +400,9 @@ def _plan_chat(target: Target, spot: Spot) -> Iterator[Probe]:
     yield post("chat.completion-tokens", url, spot, {**without, "max_completion_tokens": 16})
     image = [{"type": "text", "text": "What colour?"}, {"type": "image_url", "image_url": {"url": _PIXEL}}]
     yield chat("image", [{"role": "user", "content": image}])
-    limit = target.max_tokens or manner_of(target.client).max_tokens
-    if limit:
-        yield post("chat.max-tokens", url, spot, {**body, "max_tokens": limit, "stream": True}, first_bytes_only=True)
+    limit = target.max_tokens or manner_of(target.client).max_tokens or MANY_TOKENS
+    asked = {**body, "max_tokens": limit, "stream": True}
+    yield post("chat.max-tokens", url, spot, asked, first_bytes_only=True)
 
 
 _CALL = {
@@ -428,6 +430,7 @@ def _plan_responses(target: Target, spot: Spot) -> Iterator[Probe]:
     ask = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": TOOL_QUESTION}]}]
     yield responses("developer", input=[developer, *body["input"]], instructions="You are a coding agent.")
     yield responses("function", input=ask, tools=[responses_tool()], tool_choice="auto", max_output_tokens=256)
+    yield responses("two-users", input=[*body["input"], *body["input"]])
     # vLLM takes tools here even without --enable-auto-tool-choice and then parses no call; only its chat path says so.
     said = {**hello_body(spot.model, "chat", 64), "messages": [{"role": "user", "content": TOOL_QUESTION}]}
     chat_url = spot.base.removesuffix("/") + "/chat/completions"
@@ -460,6 +463,7 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
     ask = [{"role": "user", "content": TOOL_QUESTION}]
     yield message("system", system=[{"type": "text", "text": "You are brief."}])
     yield message("parts", messages=[user])
+    yield message("two-users", messages=[user, user])
     yield message("system-inside", messages=[user, {"role": "system", "content": "Be brief."}, user])
     yield message("tools", messages=ask, tools=[messages_tool()], max_tokens=256)
     yield message("stream", stream=True)
@@ -472,7 +476,13 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
     yield message("defer-loading", beta, messages=ask, tools=[messages_tool(), deferred], max_tokens=64)
     cached = [{"type": "text", "text": "You are brief.", "cache_control": {"type": "ephemeral", "scope": "global"}}]
     yield message("cache-scope", beta, system=cached)
-    yield message("thinking", beta, thinking={"type": "adaptive"}, output_config={"effort": "high"})
+    yield message(
+        "thinking",
+        beta,
+        thinking={"type": "adaptive"},
+        output_config={"effort": "high"},
+        metadata={"user_id": "doctor"},
+    )
     counted = {"model": spot.model, "messages": [{"role": "user", "content": HELLO}]}
     yield post("count-tokens", url + "/count_tokens?beta=true", spot, counted, generates=False, tokens=0)
     small = [target.small_model] if target.small_model else list(manner_of(target.client).small_models)

@@ -949,6 +949,59 @@ REQUEST_CASES = [
 
 MORE_CASES = [
     case(
+        "parts-are-images-to-it",
+        "not-multimodal",
+        PLAIN,
+        models(),
+        sse(SSE_OK),
+        chat(error("m is not a multimodal model"), 400, when=content_is_list),
+        chat(),
+    ),
+    case(
+        "limit-of-a-gateway-that-tells-no-window",
+        "max-tokens-too-large",
+        PLAIN,
+        models(),
+        chat(
+            error("max_tokens is too large: 65536. This model supports at most 8192 completion tokens"),
+            400,
+            when=lambda b, _: b.get("max_tokens", 0) > 8192,
+        ),
+        sse(SSE_OK),
+        chat(),
+    ),
+    case(
+        "two-users-in-messages",
+        "template-role-order",
+        CLAUDE,
+        models(),
+        messages(error("Conversation roles must alternate user/assistant/user"), 400, when=same_role_twice),
+        messages(),
+    ),
+    case(
+        "two-users-in-responses",
+        "template-role-order",
+        CODEX,
+        models(),
+        responses(error("Conversation roles must alternate user/assistant/user"), 400, when=same_role_twice),
+        responses(),
+    ),
+    case(
+        "namespace-of-another-name-joined",
+        "responses-tool-name-flattened",
+        CODEX,
+        models(),
+        responses(
+            {
+                **RESPONSE_OK,
+                "output": [{"type": "function_call", "name": "multi_agent_v1.spawn", "arguments": "{}"}],
+            },
+            when=tool_of("namespace"),
+        ),
+        responses(),
+    ),
+    case("gateway-prefix-gone", "proxy-prefix-mismatch", Patient(base="/llm/v1"), models(), chat()),
+    case(
         "vllm-responses-without-tool-flags",
         "tool-choice-not-enabled",
         CODEX,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from wizard.doctor.bodies import excerpt, find_error
 from wizard.doctor.causes import found
 from wizard.doctor.checks.request import CODES
@@ -35,6 +37,10 @@ def responses_taken(seen: Observations) -> Verdict:
                 severity=severity,
             )
         )
+    order = refused(seen, "responses.two-users")
+    if order is not None and order.family == "role-order":
+        what = t("Two user messages in a row are refused: {text}", text=excerpt(order.text, 120))
+        problems.append(found("template-role-order", what, evidence(order), severity=severity))
     if refused(seen, "responses.function") is None:
         problems += _tool_types(seen, severity)
     problems += _namespace_names(seen, severity)
@@ -69,7 +75,7 @@ def _namespace_names(seen: Observations, severity: Severity) -> list[Problem]:
     spoken = judged.body.spoken if judged and judged.body and judged.grade == "works" else None
     if judged is None or spoken is None:
         return []
-    flat = [name for name, _ in spoken.tool_calls if "doctor_space" in name or _joined(name)]
+    flat = [name for name, _ in spoken.tool_calls if _joined(name)]
     if not flat:
         return []
     return [
@@ -83,12 +89,8 @@ def _namespace_names(seen: Observations, severity: Severity) -> list[Problem]:
 
 
 def _joined(name: str) -> bool:
-    """`space__get_weather`, `space.get_weather`: another name in front of the tool's own."""
-    return (
-        name != "get_weather"
-        and name.endswith("get_weather")
-        and name[: -len("get_weather")][-1:] in ("_", ".", "-", "/", ":")
-    )
+    """Whether the name is none of the tools that were sent, but one with something in front: `space__get_weather`."""
+    return name != "get_weather" and bool(re.search(r"__|[./:-]", name))
 
 
 def _truncation(seen: Observations) -> list[Problem]:
@@ -176,11 +178,20 @@ def messages_api_taken(seen: Observations) -> Verdict:
                 severity=severity,
             )
         )
+    order = refused(seen, "messages.two-users")
+    if order is not None and inside is None and order.family == "role-order":
+        what = t("Two user messages in a row are refused: {text}", text=excerpt(order.text, 120))
+        problems.append(found("template-role-order", what, evidence(order), severity=severity))
     parts = refused(seen, "messages.parts")
     if parts is not None:
+        code = "content-parts-unsupported"
+        if parts.family == "not-multimodal":
+            code = "not-multimodal"
+        elif parts.family == "server-error":
+            code = "server-bug-500"
         problems.append(
             found(
-                "content-parts-unsupported",
+                code,
                 t("Content as a list of parts is refused: {text}", text=excerpt(parts.text, 120)),
                 evidence(parts),
                 severity=severity,

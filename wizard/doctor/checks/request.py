@@ -11,6 +11,7 @@ from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, manner, plain_works, refused, severity_for, target_of, unseen, variation
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
+from wizard.doctor.probes import MANY_TOKENS
 from wizard.doctor.reach import Reach, Seen, judge_reach
 from wizard.doctor.reach import judged as judged_exchange
 from wizard.doctor.symptoms import Family
@@ -128,28 +129,29 @@ def room(seen: Observations) -> Verdict:
     if not plain_works(reach):
         return None
     problems: list[Problem] = []
+    title = manner(seen).title
+    window = reach.window(model_on_the_wire(target.client, target.model))
     limit = refused(seen, f"{target.wire}.max-tokens")
-    # Of a success only the first byte was read, so only an error status says anything.
-    if limit is not None and limit.status >= 400 and limit.family in ("max-tokens", "context", "other", "schema"):
-        body = limit.exchange.request.body
-        asked = body.get("max_tokens") if isinstance(body, dict) else None
+    own = target.max_tokens or manner(seen).max_tokens
+    # Of a success only the first byte was read, so only an error status says anything. Where the client sets no limit
+    # of its own, a window that is known explains the refusal, and nothing is wrong.
+    telling = limit is not None and limit.status >= 400 and limit.family in ("max-tokens", "context", "other", "schema")
+    if limit is not None and telling and (own or window is None):
+        asked = own or MANY_TOKENS
         numbers = Numbers.read(limit.text)
         fits = numbers.window - numbers.prompt if numbers.window and numbers.prompt else numbers.window
-        problems.append(
-            found(
-                "max-tokens-too-large",
-                t(
-                    "{client} asks for {asked} tokens of output, more than there is room for.",
-                    client=manner(seen).title,
-                    asked=asked,
-                ),
-                evidence(limit),
-                fix=t("Set the client's output limit to {room} at most, or enlarge `--max-model-len`.", room=fits)
-                if fits
-                else "",
-            )
+        what = (
+            t("{client} asks for {asked} tokens of output, more than there is room for.", client=title, asked=asked)
+            if own
+            else t("A client that asks for {asked} tokens of output is refused.", asked=asked)
         )
-    window = reach.window(model_on_the_wire(target.client, target.model))
+        fix = (
+            t("Set the client's output limit to {room} at most, or enlarge `--max-model-len`.", room=fits)
+            if fits
+            else ""
+        )
+        severity: Severity = "error" if own else "info"
+        problems.append(found("max-tokens-too-large", what, evidence(limit), fix=fix, severity=severity))
     if window is None:
         return tuple(problems)
     needs = manner(seen).prompt_tokens
@@ -230,9 +232,8 @@ def messages_taken(seen: Observations) -> Verdict:
             problems.append(_shape(order, "template-role-order", severity, t("two messages of one role in a row")))
     parts = refused(seen, "chat.parts")
     if parts is not None:
-        problems.append(
-            _shape(parts, "content-parts-unsupported", severity_for(seen, "parts"), t("content as a list of parts"))
-        )
+        code = "not-multimodal" if parts.family == "not-multimodal" else "content-parts-unsupported"
+        problems.append(_shape(parts, code, severity_for(seen, "parts"), t("content as a list of parts")))
     null = refused(seen, "chat.null-content")
     if null is not None and null.family not in ("role-order", "tools-off"):
         problems.append(

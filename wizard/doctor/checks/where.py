@@ -20,8 +20,8 @@ from wizard.problems import Problem
 _AZURE = re.compile(r"\.(?:openai\.azure\.com|cognitiveservices\.azure\.com|services\.ai\.azure\.com)$")
 # Path segments that vendors use for an API; any other is somebody's own prefix.
 _API_WORDS = re.compile(
-    r"^(?:v\d+\w*|api|apis|openai|anthropic|claude|chat|completions?|responses|messages|models?|inference|llm|rest|"
-    r"compatible-mode|paas|engines?|deployments?|serving-endpoints|proxy|gateway|openrouter)$",
+    r"^(?:v\d+\w*|apis?|openai|anthropic|claude|chat|completions?|responses|messages|models?|compatible-mode|paas|"
+    r"engines?|deployments?|serving-endpoints)$",
     re.I,
 )
 
