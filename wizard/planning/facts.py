@@ -64,7 +64,8 @@ class ModelFacts:
     serve_as: what `vllm serve` gets (an id or a path). checkpoint_bytes: all weight files together, None when unknown.
     dtype: the checkpoint's own ("bfloat16"). layer_kinds: one entry a layer. head_dim_value: of values, if different.
     experts: 0 for a dense model. kv_lora_rank: above 0 for latent attention (MLA). indexer_head_dim: above 0 for
-    DeepSeek's sparse attention. has_chat_template: None when nobody looked.
+    DeepSeek's sparse attention. yarn_position: max_position for vLLM before 0.30, where YaRN stretches it, else 0.
+    has_chat_template: None when nobody looked.
     """
 
     model: str
@@ -105,6 +106,7 @@ class ModelFacts:
     both_in_each_layer: bool = False
     rope_cache_rows: int = 0
     rope_dim: int = 0
+    yarn_position: int = 0
     recurrent: Recurrent | None = None
     vision: Vision | None = None
     mtp_layers: int = 0
@@ -320,7 +322,8 @@ def parse_model_config(
         head_dim=head_dim,
         vocab_size=text.count("vocab_size", "padded_vocab_size"),
         intermediate_size=intermediate,
-        max_position=_max_position(text),
+        max_position=_max_position(text, architecture),
+        yarn_position=_yarn_position(text),
         dtype=str(dtype).removeprefix("torch."),
         layer_kinds=kinds,
         tie_word_embeddings=text.flag("tie_word_embeddings", architecture.startswith(("Gemma", "Qwen2VL"))),
@@ -373,26 +376,44 @@ def _kv_heads(text: _Reader, heads: int) -> int:
     )
 
 
-def _max_position(text: _Reader) -> int:
+# Ways of stretching that leave `max_position_embeddings` stretched already.
+_STRETCHED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope")
+
+
+def _rope_scaling(text: _Reader) -> tuple[str, float, int]:
+    """(kind, factor of at least 1, original length or 0) of the configuration's RoPE."""
+    scaling = text.config.get("rope_scaling") or text.config.get("rope_parameters")
+    if not isinstance(scaling, dict):
+        return "", 1.0, 0
+    kind = scaling.get("rope_type") or scaling.get("type")
+    factor = scaling.get("factor", 1)
+    original = scaling.get("original_max_position_embeddings")
+    plain = isinstance(factor, int | float) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 1
+    return (
+        kind if isinstance(kind, str) else "",
+        min(float(factor), 1e6) if plain else 1.0,
+        min(original, 2**40) if isinstance(original, int) and original > 0 else 0,
+    )
+
+
+def _yarn_position(text: _Reader) -> int:
+    """The longest context by YaRN's own numbers, as vLLM before 0.30 counts it (config/model.py
+    `_get_and_verify_max_len` v0.29.0); 0 where there is no YaRN."""
+    kind, factor, original = _rope_scaling(text)
+    return int(original * factor) if kind == "yarn" else 0
+
+
+def _max_position(text: _Reader, architecture: str) -> int:
     """The longest context the configuration allows, with a RoPE factor where one stretches it.
 
-    As `_get_and_verify_max_len` (vLLM 0.32, config/model.py): the smallest of the known keys, times the factor for
-    scalings other than llama3, su, longrope and mrope; YaRN starts from its original length.
+    As `_get_and_verify_max_len` (vLLM 0.32, config/model.py): times the factor, but for ways of stretching that leave
+    the length stretched already, and for Gemma 3.
     """
     length = text.count(
         "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", default=2048
     )
-    scaling = text.config.get("rope_scaling") or text.config.get("rope_parameters")
-    if isinstance(scaling, dict):
-        kind = scaling.get("rope_type") or scaling.get("type")
-        factor = scaling.get("factor", 1)
-        original = scaling.get("original_max_position_embeddings")
-        if isinstance(factor, int | float) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 1:
-            if kind == "yarn" and isinstance(original, int) and original > 0:
-                return int(original * factor)
-            if kind in ("linear", "dynamic") and not text.config.get("model_type", "").startswith("gemma3"):
-                return int(length * factor)
-    return length
+    kind, factor, _ = _rope_scaling(text)
+    return length if kind in _STRETCHED or architecture.startswith("Gemma3") else int(length * factor)
 
 
 def _rope_cache_rows(text: _Reader) -> int:
@@ -402,17 +423,10 @@ def _rope_cache_rows(text: _Reader) -> int:
     scaling (linear_scaling_rope.py, dynamic_ntk_scaling_rope.py), YaRN from its original length (yarn_scaling_rope.py).
     """
     length = text.count("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", default=2048)
-    scaling = text.config.get("rope_scaling") or text.config.get("rope_parameters")
-    if isinstance(scaling, dict):
-        kind = scaling.get("rope_type") or scaling.get("type")
-        factor = scaling.get("factor", 1)
-        original = scaling.get("original_max_position_embeddings")
-        if isinstance(factor, int | float) and not isinstance(factor, bool) and math.isfinite(factor) and factor >= 1:
-            if kind in ("yarn", "deepseek_yarn") and isinstance(original, int) and original > 0:
-                return int(original * factor)
-            if kind in ("linear", "dynamic"):
-                return int(length * factor)
-    return length
+    kind, factor, original = _rope_scaling(text)
+    if kind in ("yarn", "deepseek_yarn") and original:
+        return int(original * factor)
+    return int(length * factor) if kind in ("linear", "dynamic") else length
 
 
 # Architectures that rotate a part of each head where the configuration does not say so.

@@ -15,7 +15,8 @@ from wizard.planning.flags import command_env, command_flags, served_name
 from wizard.planning.intent import Intent, Pin
 from wizard.planning.measured import MeasuredStart
 from wizard.planning.model import Alternative, Flag, Memory, ServePlan
-from wizard.planning.recommend import Choice, choose, intent_problem, serving_gpus
+from wizard.planning.recommend import Choice, choose, intent_problem, planned_version, serving_gpus
+from wizard.planning.versions import rule
 from wizard.problems import Problem, ProblemError
 
 MOST_ALTERNATIVES = 6
@@ -47,6 +48,8 @@ def _plan_once(
     *,
     checked: bool = True,
 ) -> tuple[ServePlan, Choice]:
+    if facts.yarn_position and rule(planned_version(intent), "yarn-stretches"):
+        facts = replace(facts, max_position=facts.yarn_position)
     choice = choose(machine, facts, intent, starts)
     flags, flag_warnings = command_flags(facts, intent, entry, choice, checked=checked)
     problems: list[Problem] = []

@@ -81,7 +81,8 @@ def choose(machine: Machine, facts: ModelFacts, intent: Intent, starts: tuple[Me
     return _choose_gpu(machine, gpus, facts, intent, starts) if gpus else _choose_cpu(machine, facts, intent)
 
 
-def _version(intent: Intent) -> Version:
+def planned_version(intent: Intent) -> Version:
+    """The version that will run: the one named, else the newest known."""
     return parse_version(intent.vllm_version) if intent.vllm_version else NEWEST_KNOWN
 
 
@@ -121,7 +122,7 @@ def _choose_gpu(
     intent: Intent,
     starts: tuple[MeasuredStart, ...],
 ) -> Choice:
-    version = _version(intent)
+    version = planned_version(intent)
     notes: dict[str, str] = {}
     warnings: list[str] = []
     first = gpus[0]
@@ -411,7 +412,7 @@ def _warn_clients(intent: Intent, outcome: Outcome, warnings: list[str]) -> None
 
 def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
     """A server without a GPU: bfloat16 or float32 on the processor, the cache in ordinary memory."""
-    version = _version(intent)
+    version = planned_version(intent)
     notes: dict[str, str] = {}
     warnings = [t("Without a GPU this is slow: enough to try the road, too slow for daily work with an agent.")]
     features = machine.cpu.features

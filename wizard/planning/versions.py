@@ -80,6 +80,8 @@ ROWS: tuple[Row, ...] = (
     Row("null-block", (0, 29, 0), 1, "vllm/v1/core/kv_cache_utils.py v0.29.0 get_kv_cache_configs"),
     Row("need-by-group", (0, 0, 0), False, "vllm/v1/core/kv_cache_utils.py v0.13.0 check_enough_kv_cache_memory"),
     Row("need-by-group", (0, 14, 0), True, "vllm/v1/core/kv_cache_utils.py v0.14.0 get_kv_cache_configs"),
+    Row("yarn-stretches", (0, 0, 0), True, "vllm/config/model.py v0.29.0 _get_and_verify_max_len"),
+    Row("yarn-stretches", (0, 30, 0), False, "vllm/config/model.py v0.30.0 _get_and_verify_max_len"),
     Row("auto-max-model-len", (0, 0, 0), False, "vllm/v1/core/kv_cache_utils.py v0.13.0"),
     Row("auto-max-model-len", (0, 14, 0), True, "vllm/v1/core/kv_cache_utils.py v0.14.0 _auto_fit_max_model_len"),
     # Each sequence of a hybrid model needs a block of its own for graph capture; before, the graphs were cut back.

@@ -91,11 +91,19 @@ def test_the_language_model_is_found_inside_a_larger_one(config: Config) -> None
                 "max_position_embeddings": 32768,
                 "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
             },
-            131072,
-            id="yarn",
+            32768,
+            id="yarn-has-stretched-already",
         ),
         pytest.param(
             {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16384, id="linear"
+        ),
+        pytest.param(
+            {
+                "architectures": ["Gemma3ForConditionalGeneration"],
+                "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+            },
+            131072,
+            id="gemma-3-has-stretched-already",
         ),
         pytest.param({"rope_scaling": {"type": "linear", "factor": "4"}}, 131072, id="a-factor-that-is-no-number"),
     ],

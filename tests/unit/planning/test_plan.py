@@ -396,3 +396,13 @@ def test_as_many_gpus_as_it_takes_are_offered(facts: Facts, gpu_machine: Gpu) ->
     assert not any("fp8" in one.command for one in plan.alternatives), "a smaller cache is no way out"
     length = plan.flag("--max-model-len")
     assert length and "fits" not in length.reason
+
+
+@pytest.mark.parametrize(("version", "length"), [("0.29.0", 131_072), ("0.30.0", 32_768)])
+def test_yarn_stretches_the_context_where_the_version_does(
+    version: str, length: int, facts: Facts, gpu_machine: Gpu
+) -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    model = facts(gib=14.96, max_position_embeddings=32768, rope_scaling=scaling)
+    plan = plan_serve(gpu_machine("H200"), model, Intent(vllm_version=version, wish="context"))
+    assert plan.max_model_len == length
