@@ -137,9 +137,18 @@ def diff_command(app: App, names: tuple[str, ...], every: bool, **values: Any) -
 @click.option("--all", "every", is_flag=True, help="Every client.")
 @click.option("--installed", is_flag=True, help="Every client that is installed here.")
 @click.option("--scope", type=click.Choice(["user", "project"]), default="user", help="Home folder or this project.")
+@click.option("--key-by-command", is_flag=True, help="Where a client can, let it ask llm-setup for the key.")
 @endpoint_options
 @command_options(yes=True, dry_run=True)
-def apply_command(app: App, names: tuple[str, ...], every: bool, installed: bool, scope: Any, **values: Any) -> int:
+def apply_command(
+    app: App,
+    names: tuple[str, ...],
+    every: bool,
+    installed: bool,
+    scope: Any,
+    key_by_command: bool,
+    **values: Any,
+) -> int:
     """Write an endpoint into client files: all of them or none."""
     from wizard.flows.clients import apply_clients, installed_clients, load_clients
     from wizard.flows.endpoints import resolve_endpoint
@@ -149,7 +158,8 @@ def apply_command(app: App, names: tuple[str, ...], every: bool, installed: bool
         chosen = [spec.name for spec in installed_clients(app.world) if spec.has_scope(scope)]
     else:
         chosen = _names(names, every, [name for name, c in clients.items() if c.spec.has_scope(scope)], "apply")
-    endpoint = resolve_endpoint(app.world, app.screen, options_of(values))
+    options = options_of(values)
+    endpoint = resolve_endpoint(app.world, app.screen, options)
     results = apply_clients(
         app.world,
         app.screen,
@@ -159,6 +169,8 @@ def apply_command(app: App, names: tuple[str, ...], every: bool, installed: bool
         yes=app.yes,
         dry_run=app.dry_run,
         confirm=confirm_of(app),
+        offline=options.offline,
+        key_by_command=key_by_command,
     )
     if app.screen.as_json:
         app.screen.document(

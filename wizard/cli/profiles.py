@@ -59,6 +59,26 @@ def show_command(app: App, name: str) -> int:
     return ExitCode.FINE
 
 
+@command.command("key", epilog="Example: llm-setup profiles key local | wc -c")
+@click.argument("name", default="")
+@command_options()
+def key_command(app: App, name: str) -> int:
+    """Print a profile's key, for a client that asks a command for it; never on a terminal."""
+    import sys
+
+    from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
+    from wizard.problems import usage_error
+
+    profile = active_profile(app.world, name)
+    if profile is None:
+        raise no_endpoint()
+    if sys.stdout.isatty() or app.screen.as_json:
+        raise usage_error("key-on-terminal", "A key is not shown on a terminal or in JSON.", "Send it through a pipe.")
+    key = resolve_key(app.world, profile)
+    sys.stdout.write(f"{key.reveal()}\n" if key else "")
+    return ExitCode.FINE
+
+
 @command.command("add", epilog="Example: llm-setup profiles add taotoken --preset taotoken --model claude-sonnet-4-5")
 @click.argument("name")
 @click.option("--preset", default="", metavar="ID", help="A known service instead of a URL: see `profiles presets`.")

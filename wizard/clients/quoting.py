@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from wizard.clients.formats.lines import quote_dotenv
@@ -19,6 +19,11 @@ class Quoted(str):
 def quote_sh(value: str) -> str:
     """One word for bash and zsh, byte for byte."""
     return value if re.fullmatch(r"[A-Za-z0-9_./:@%+,=-]+", value) else "'" + value.replace("'", "'\\''") + "'"
+
+
+def quote_sh_words(words: Sequence[str]) -> str:
+    """A command line for a POSIX shell."""
+    return " ".join(map(quote_sh, words))
 
 
 def quote_fish(value: str) -> str:
@@ -85,6 +90,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "toml_key": quote_toml_key,
     "yaml": quote_yaml,
     "sh": quote_sh,
+    "sh_words": quote_sh_words,
     "fish": quote_fish,
     "powershell": quote_powershell,
     "cmd": quote_cmd,

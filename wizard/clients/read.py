@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ class Found:
     """A value and where it came from: `source` is for people (`~/.codex/config.toml: model`, `$OPENAI_API_KEY`).
 
     path: the file, None for a variable. scope: the file's scope. missing: the name of a variable that should hold the
-    value and does not (the value is empty then).
+    value and does not (the value is empty then). command: what the client runs to get the value (empty then, too).
     """
 
     value: str
@@ -31,6 +32,7 @@ class Found:
     path: Path | None = None
     scope: Scope = "user"
     missing: str = ""
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def read_triple(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes 
         spec.name,
         base_urls,
         models,
-        tuple(Found("", f.source, f.path, f.scope, f.missing) for f in key_sources),
+        tuple(replace(found, value="") for found in key_sources),
         tuple(Secret(f.value) if f.value else None for f in key_sources),
         tuple(view.problems),
     )
@@ -193,6 +195,9 @@ class _View:
 
     def _look(self, candidate: str) -> Iterator[Found]:
         candidate, _, part = candidate.partition("|")
+        if candidate.startswith("!"):
+            yield from self._command(candidate[1:])
+            return
         if candidate.startswith("env:"):
             name = candidate[4:]
             value = self._places.env.get(name, "")
@@ -210,18 +215,7 @@ class _View:
                     missing="" if value else found.value,
                 )
             return
-        alias, _, pointer = candidate.partition(".")
-        if alias not in self._documents:
-            return
-        document, path, scope = self._documents[alias]
-        segments: list[str] = []
-        for segment in pointer.split(".") if pointer else ():
-            if segment.startswith("{") and segment.endswith("}"):
-                if segment[1:-1] not in self._lets:
-                    return
-                segment = self._lets[segment[1:-1]]
-            segments.append(segment)
-        for value, trail in _walk(document, segments):
+        for value, trail, path, scope in self._values(candidate):
             if isinstance(value, Mapping | list):
                 text = ""
             elif value is None or value == "":
@@ -234,8 +228,39 @@ class _View:
                 text = text.partition("/")[2]
             yield from self._expand(text, f"{self._short(path)}: {'.'.join(trail)}", path, scope)
 
+    def _command(self, candidate: str) -> Iterator[Found]:
+        """A value that a command prints: a shell line, or a table of `command` and `args`."""
+        for value, trail, path, scope in self._values(candidate):
+            if isinstance(value, Mapping) and value.get("command"):
+                words = (str(value["command"]), *map(str, value.get("args") or ()))
+            elif isinstance(value, str) and value:
+                words = _words(value)
+            else:
+                continue
+            yield Found("", f"{self._short(path)}: {'.'.join(trail)}", path, scope, command=words)
+
+    def _values(self, candidate: str) -> Iterator[tuple[Any, tuple[str, ...], Path, Scope]]:
+        """Every value at a pointer, with the way to it."""
+        alias, _, pointer = candidate.partition(".")
+        if alias not in self._documents:
+            return
+        document, path, scope = self._documents[alias]
+        segments: list[str] = []
+        for segment in pointer.split(".") if pointer else ():
+            if segment.startswith("{") and segment.endswith("}"):
+                if segment[1:-1] not in self._lets:
+                    return
+                segment = self._lets[segment[1:-1]]
+            segments.append(segment)
+        for value, trail in _walk(document, segments):
+            yield value, trail, path, scope
+
     def _expand(self, text: str, source: str, path: Path, scope: Scope) -> Iterator[Found]:
-        """A value which is nothing but a reference to a variable (`{env:X}`, `${X}`, `os.environ/X`) is looked up."""
+        """A value which is nothing but a reference to a variable (`{env:X}`, `${X}`, `os.environ/X`) is looked up; one
+        behind `!` is a command."""
+        if text.startswith("!") and len(text) > 1:
+            yield Found("", source, path, scope, command=_words(text[1:]))
+            return
         reference = re.fullmatch(r"\{env:(\w+)\}|\$\{(\w+)\}|os\.environ/(\w+)|\$\{\{\s*secrets\.(\w+)\s*\}\}", text)
         if reference is None:
             yield Found(text, source, path, scope)
@@ -249,6 +274,14 @@ class _View:
             return "~/" + path.relative_to(self._places.home).as_posix()
         except ValueError:
             return str(path)
+
+
+def _words(line: str) -> tuple[str, ...]:
+    """A shell line as words; as one word where its quotes do not pair up."""
+    try:
+        return tuple(shlex.split(line))
+    except ValueError:
+        return (line,)
 
 
 def _walk(value: Any, segments: list[str], trail: tuple[str, ...] = ()) -> Iterator[tuple[Any, tuple[str, ...]]]:

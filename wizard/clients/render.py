@@ -32,6 +32,7 @@ class Values:
     """What a template sees as `endpoint`. Tokens are None where the server did not say its context.
 
     key: empty where the endpoint has none; key_or_placeholder: never empty, for clients that insist on one.
+    key_command: program and arguments that print the key, empty where the key itself is to be written.
     config_folder: llm-setup's own folder, where side files are. working_folder: where the command was called.
     """
 
@@ -42,6 +43,7 @@ class Values:
     model: str
     key: str
     key_or_placeholder: str
+    key_command: tuple[str, ...]
     context_tokens: int | None
     output_tokens: int
     config_folder: str
@@ -59,7 +61,7 @@ def output_tokens(context_tokens: int | None, client_limit_tokens: int = _ASSUME
     return max(min(client_limit_tokens, context_tokens // 4), min(_LEAST_OUTPUT_TOKENS, context_tokens))
 
 
-def template_values(endpoint: Endpoint, spec: ClientSpec, places: Places) -> Values:
+def template_values(endpoint: Endpoint, spec: ClientSpec, places: Places, key_command: tuple[str, ...] = ()) -> Values:
     """The endpoint in the forms that templates use."""
     key = endpoint.key.reveal() if endpoint.key else ""
     return Values(
@@ -70,6 +72,7 @@ def template_values(endpoint: Endpoint, spec: ClientSpec, places: Places) -> Val
         model=endpoint.model,
         key=key,
         key_or_placeholder=key or PLACEHOLDER_KEY,
+        key_command=key_command if key else (),
         context_tokens=endpoint.max_model_len,
         output_tokens=output_tokens(endpoint.max_model_len, spec.output_limit_tokens),
         config_folder=str(places.own),
@@ -147,9 +150,13 @@ def render_client(
     scope: Scope,
     places: Places,
     exists: Callable[[Path], bool],
+    key_command: tuple[str, ...] = (),
 ) -> tuple[Rendered, ...]:
-    """Every file of the client in that scope on this machine. `templates`: texts of the client's folder by name."""
-    values = template_values(endpoint, spec, places)
+    """Every file of the client in that scope on this machine. `templates`: texts of the client's folder by name.
+
+    key_command: what prints the key, for clients that can ask a command instead of holding the key.
+    """
+    values = template_values(endpoint, spec, places, key_command)
     rendered: list[Rendered] = []
     for file in spec.files:
         if not places.applies(file, scope, exists):

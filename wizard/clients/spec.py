@@ -81,8 +81,9 @@ class Trap:
 class ReadSpec:
     """Where the client takes its triple from: candidates in its own order of precedence, the first that exists wins.
 
-    A candidate is `alias.pointer` into one of `files`, `env:VARIABLE`, or `$alias.pointer` (the value there names a
-    variable). `lets`: names usable in pointers as `{name}`; `|before` and `|after` split a value at its first slash.
+    A candidate is `alias.pointer` into one of `files`, `env:VARIABLE`, `$alias.pointer` (the value there names a
+    variable), or `!alias.pointer` (a command prints it). `lets`: names usable in pointers as `{name}`; `|before` and
+    `|after` split a value at its first slash.
     """
 
     files: tuple[tuple[str, FileSpec], ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -212,8 +213,18 @@ def read_triples(world: World, names: Sequence[str] = ()) -> tuple[Triple, ...]:
         contents = read_contents(world, files_to_read(client.spec, places))
         triple = read_triple(client.spec, places, contents)
         if triple is not None:
-            found.append(triple)
+            found.append(with_our_key(world, triple))
     return tuple(found)
+
+
+def with_our_key(world: World, triple: Triple) -> Triple:
+    """The triple with the key that the client would get from our own command (`profiles key NAME`), where that is how
+    it gets it. Commands of others are not run."""
+    command = triple.key_sources[0].command if triple.key_sources else ()
+    profile = world.profiles.load().by_name.get(command[-1]) if command[-3:-1] == ("profiles", "key") else None
+    if profile is None:
+        return triple
+    return replace(triple, keys=(world.secrets.get(profile.key_reference), *triple.keys[1:]))
 
 
 def client_traps(world: World, client: Client) -> tuple[Problem, ...]:
@@ -231,14 +242,22 @@ class Target:
     project: Path | None = None
 
 
-def plan_client(world: World, target: Target, endpoint: Endpoint) -> tuple[Edit, ...]:
+def plan_client(
+    world: World, target: Target, endpoint: Endpoint, key_command: tuple[str, ...] = ()
+) -> tuple[Edit, ...]:
     """The edits that applying would make. Every file is parsed; raises ProblemError for one that cannot be."""
     client, scope = target.client, target.scope
     places, store = places_of(world), edit_store(world)
     if target.project is not None:
         places = replace(places, cwd=target.project)
     rendered = render_client(
-        client.spec, client.templates, endpoint, scope, places, lambda path: store.observe(path).content is not None
+        client.spec,
+        client.templates,
+        endpoint,
+        scope,
+        places,
+        lambda path: store.observe(path).content is not None,
+        key_command,
     )
     contents = {item.path: store.observe(item.path).content for item in rendered}
     return plan_edits(client.spec, rendered, contents, bool(endpoint.key), places.cwd)
@@ -255,16 +274,29 @@ def apply_clients(
     dry_run: bool = False,
     confirm: Confirm | None = None,
     offline: bool = False,
+    key_by_command: bool = False,
 ) -> tuple[Applied, ...]:
     """Write the endpoint into the named clients' files: all of them, or none.
 
     Shows each diff first and asks `confirm`, unless `yes`. Without both it is a usage error that names `--yes`.
     Raises ProblemError, with every file as it was. offline: do not ask which protocols the endpoint has.
+    key_by_command: clients that can run a command for the key get one, and hold no key themselves; the endpoint has to
+    be a profile then.
     """
     clients = choose_clients(load_clients(world), names)
     _check_scope(clients, scope)
     targets = [Target(client, scope) for client in clients]
-    return apply_plans(world, screen, endpoint, targets, yes=yes, dry_run=dry_run, confirm=confirm, offline=offline)
+    return apply_plans(
+        world,
+        screen,
+        endpoint,
+        targets,
+        yes=yes,
+        dry_run=dry_run,
+        confirm=confirm,
+        offline=offline,
+        key_by_command=key_by_command,
+    )
 
 
 def apply_plans(
@@ -278,11 +310,13 @@ def apply_plans(
     confirm: Confirm | None = None,
     offline: bool = False,
     diffs: bool = True,
+    key_by_command: bool = False,
 ) -> tuple[Applied, ...]:
     """As apply_clients, for clients in scopes that may differ. diffs: show them (a dry run always does)."""
     if not dry_run:
         edit_store(world).settle()
-    plans = [(target.client, plan_client(world, target, endpoint)) for target in targets]
+    key_command = _key_command(world, endpoint) if key_by_command else ()
+    plans = [(target.client, plan_client(world, target, endpoint, key_command)) for target in targets]
     needs = {need for target in targets for need in target.client.spec.needs}
     lacking = frozenset[Capability]() if offline else find_lacking(world, endpoint, needs)
     results = [_planned(world, client, edits, endpoint, lacking) for client, edits in plans]
@@ -305,6 +339,20 @@ def apply_plans(
     )
     _show_done(screen, done)
     return done
+
+
+def _key_command(world: World, endpoint: Endpoint) -> tuple[str, ...]:
+    """What prints the key of the endpoint's profile: the installed command, else this Python with the package."""
+    if endpoint.name not in world.profiles.load().by_name:
+        raise usage_error(
+            "profile-missing",
+            t("A command can give the key of a profile only, and this endpoint is none."),
+            t("Remember it first, then apply it by name."),
+            f"llm-setup profiles add NAME --base-url {endpoint.openai_base_url} --model {endpoint.model}",
+        )
+    installed = find_program("llm-setup", world.env)
+    start = (str(installed),) if installed else (sys.executable, "-m", "wizard")
+    return (*start, "profiles", "key", endpoint.name)
 
 
 def _check_scope(clients: Sequence[Client], scope: Scope) -> None:

@@ -15,7 +15,7 @@ from wizard.endpoint import replies, requests
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.endpoint.model import Endpoint
 from wizard.endpoint.replies import Judged
-from wizard.flows.clients import applied_names, choose_clients, load_clients, places_of, read_contents
+from wizard.flows.clients import applied_names, choose_clients, load_clients, places_of, read_contents, with_our_key
 from wizard.i18n import t
 from wizard.secret import redact
 from wizard.ui.screen import Mark, Screen
@@ -58,6 +58,7 @@ def verify_clients(world: World, screen: Screen, names: Sequence[str], *, run: b
     done: list[Verified] = []
     for client in chosen:
         triple = read_triple(client.spec, places, read_contents(world, files_to_read(client.spec, places)))
+        triple = with_our_key(world, triple) if triple else None
         done.append(_verify_by_request(world, client.spec, triple))
         _show(screen, client.spec, done[-1])
         if run:

@@ -191,6 +191,29 @@ def test_run_passes_the_exit_code_on_and_ends_daemons(person: Any, endpoint: Any
     assert settings["env"]["ANTHROPIC_BASE_URL"] == endpoint.url
 
 
+def test_a_client_can_ask_a_command_for_the_key(person: Any, endpoint: Any, planted_key: str) -> None:
+    person.llm_setup("profiles", "add", "local", "--base-url", endpoint.url, key=planted_key)
+    applied = person.llm_setup("clients", "apply", "codex", "claude-code", "pi", "--key-by-command", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert planted_key.encode() not in b"".join(person.files().values())
+    assert "settings-override-env" not in applied.stdout + applied.stderr
+    verified = person.llm_setup("clients", "verify", "--json")
+    assert {row["status"] for row in json.loads(verified.stdout)["clients"]} == {"ok"}, verified.stdout
+    settings = json.loads(person.files()[".claude/settings.json"])
+    assert "ANTHROPIC_AUTH_TOKEN" not in settings["env"]
+    said = subprocess.run(settings["apiKeyHelper"], shell=True, env=person.env, capture_output=True, text=True)
+    assert said.stdout == planted_key + "\n"
+
+
+def test_a_command_for_the_key_needs_a_profile(person: Any) -> None:
+    ended = person.llm_setup(
+        *("clients", "apply", "codex", "--base-url", "http://127.0.0.1:9", "--model", "m", "--key-by-command", "--yes"),
+        key="sk-nowhere-123456",
+    )
+    assert ended.returncode == 2
+    assert "profiles add" in ended.stderr
+
+
 def test_an_sdk_program_gets_the_triple(person: Any, endpoint: Any, planted_key: str) -> None:
     ended = person.llm_setup(
         *("run", "openai-sdk", "--base-url", endpoint.url, "--", "sh", "-c", "echo $OPENAI_BASE_URL $OPENAI_MODEL"),
