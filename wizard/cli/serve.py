@@ -92,8 +92,9 @@ def command(
 
         show_dry_run(app.world, app.screen, machine, answers)
         return
-    prepared = prepare(app.world, app.screen, machine, answers)
     questions = Questions(app.screen, yes=app.yes, may_ask=app.may_ask)
+    ask_token = (lambda text: questions.secret("HF_TOKEN", text)) if app.may_ask else None
+    prepared = prepare(app.world, app.screen, machine, answers, ask_token=ask_token)
 
     def agree(question: str) -> bool:
         return app.may_ask and questions.confirm("--yes", question, recommended=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
+from wizard.flows.live import LiveLine
 from wizard.flows.packages import check_disk
 from wizard.flows.runtime import probe_python, venv_python
 from wizard.flows.state import writable
@@ -36,7 +37,6 @@ from wizard.ui.screen import Screen
 
 MARKER = "llm-setup.json"
 _PROBE_S = 3.0
-_SAY_EVERY_S = 15.0
 _SAYS_PYTHON = "import sys, venv; print('%d.%d' % sys.version_info[:2]); import ensurepip"
 
 
@@ -222,9 +222,7 @@ class _InstallLog:
         self._screen = screen
         self.path = path
         self.tail: deque[str] = deque(maxlen=200)
-        self._said = 0.0
-        self._live = screen.interactive and not screen.plain
-        self._written = False
+        self._live = LiveLine(world, screen)
 
     def open(self) -> None:
         """Begin the file; raises OSError."""
@@ -233,7 +231,7 @@ class _InstallLog:
 
     def close(self) -> None:
         """End the file and the live line."""
-        self._clear()
+        self._live.clear()
         self._file.close()
 
     @property
@@ -248,7 +246,7 @@ class _InstallLog:
         self._screen.step("running", title)
         self.tail.clear()
         progress = InstallProgress()
-        begun = self._said = self._world.clock.monotonic_s()
+        begun = self._world.clock.monotonic_s()
         self._file.write(f"$ {redact(' '.join(command))}\n")
 
         def on_line(line: str) -> None:
@@ -259,7 +257,7 @@ class _InstallLog:
             self._say(progress, self._world.clock.monotonic_s() - begun)
 
         code = self._world.processes.stream(command, env=installer_environment(self._world.env), on_line=on_line)
-        self._clear()
+        self._live.clear()
         self._file.write(f"exit status {code}\n")
         self._file.flush()
         mark = "ok" if code == 0 else "warning"
@@ -268,7 +266,7 @@ class _InstallLog:
         return code
 
     def _say(self, progress: InstallProgress, seconds: float) -> None:
-        """On a terminal one line that changes; elsewhere a line now and then."""
+        """What the installer is at."""
         stage = {
             "resolve": t("resolve"),
             "download": t("download"),
@@ -279,20 +277,7 @@ class _InstallLog:
         part = "" if progress.fraction is None else f" {progress.fraction:.0%}"
         package = progress.package[:48]
         counts = t("{n} packages, {size} GB", n=progress.packages, size=f"{progress.downloaded_gb:.2f}")
-        text = f"    … {stage} {package}{part}  {counts}  {seconds:.0f} s"
-        if self._live:
-            self._screen.people.write(f"\r\x1b[2K{text[:118]}")
-            self._screen.people.flush()
-            self._written = True
-        elif self._world.clock.monotonic_s() - self._said > _SAY_EVERY_S:
-            self._said = self._world.clock.monotonic_s()
-            self._screen.line(text)
-
-    def _clear(self) -> None:
-        if self._written:
-            self._screen.people.write("\r\x1b[2K")
-            self._screen.people.flush()
-            self._written = False
+        self._live.show(f"{stage} {package}{part}  {counts}  {seconds:.0f} s")
 
 
 def remove_runtime(world: World, folder: Path) -> None:

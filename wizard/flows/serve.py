@@ -15,6 +15,8 @@ from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
+from wizard.flows.download import token_environment
+from wizard.flows.live import LiveLine
 from wizard.flows.state import writable
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
@@ -156,6 +158,8 @@ def _begin(world: World, runtime: Runtime, announced: ServerRecord) -> ServerRec
     environment = plan_environment(
         world.env, runtime, dict(announced.environment), local_model=_is_local(announced.model)
     )
+    if not _is_local(announced.model):
+        environment |= token_environment(world)
     key = world.secrets.get(announced.key_reference)
     if key:
         environment["VLLM_API_KEY"] = key.reveal()
@@ -253,8 +257,7 @@ class _Watch:
         self._cpu_looked = 0.0
         self._asked = world.clock.monotonic_s()
         self._announced = False
-        self._live = screen.interactive and not screen.plain
-        self._written = False
+        self._live = LiveLine(world, screen, quiet=True)
 
     @property
     def waited_s(self) -> float:
@@ -271,24 +274,18 @@ class _Watch:
             took = (phase.ended_s or 0.0) - phase.began_s
             self._screen.step("ok", phase_title(phase.phase), seconds=took)
         self._shown = len(done)
-        if self._live and not ended:
+        if not ended:
             self._status()
         return self._progress
 
     def _status(self) -> None:
         current = self._progress.phases[-1]
-        part = "" if self._progress.fraction is None else f" {_bar(self._progress.fraction)}"
-        text = f"  … {phase_title(current.phase)}{part}  {self.waited_s - current.began_s:.0f} s"
-        self._screen.people.write(f"\r\x1b[2K{text}")
-        self._screen.people.flush()
-        self._written = True
+        text = f"{phase_title(current.phase)}  {self.waited_s - current.began_s:.0f} s"
+        self._live.show(text, self._progress.fraction)
 
     def clear(self) -> None:
         """Take the live line away."""
-        if self._written:
-            self._screen.people.write("\r\x1b[2K")
-            self._screen.people.flush()
-            self._written = False
+        self._live.clear()
 
     def finish(self) -> None:
         """Show the end of the last phase."""
@@ -321,11 +318,6 @@ class _Watch:
         if now - self._moved > patience.stall_s:
             return "stall"
         return "total" if self.waited_s > patience.total_s else ""
-
-
-def _bar(fraction: float, width: int = 20) -> str:
-    full = round(max(0.0, min(1.0, fraction)) * width)
-    return f"[{'#' * full}{'.' * (width - full)}] {fraction:.0%}"
 
 
 @dataclass(frozen=True, slots=True)

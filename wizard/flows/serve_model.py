@@ -10,6 +10,7 @@ from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader
 from wizard.effects.world import World
 from wizard.endpoint.model import Profile
+from wizard.flows.download import ensure_model
 from wizard.flows.serve import ServerDiedError, server_died, start_server, stop_server
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
@@ -77,8 +78,15 @@ def read_pin(text: str) -> Pin:
     return pin
 
 
-def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> Prepared:
-    """Find or install the runtime, get the model where it is the embedded one, and plan its flags."""
+def prepare(
+    world: World,
+    screen: Screen,
+    machine: Machine,
+    answers: ServeAnswers,
+    *,
+    ask_token: Callable[[str], str] | None = None,
+) -> Prepared:
+    """Find or install the runtime, plan the model's flags, and fetch what is not here of it."""
     from wizard.flows.runtime import ensure_runtime
 
     if answers.model is not None:
@@ -101,6 +109,7 @@ def prepare(world: World, screen: Screen, machine: Machine, answers: ServeAnswer
     plan = _plan(world, machine, answers, runtime.vllm_version)
     if plan.problems:
         raise ProblemError(plan.problems[0])
+    ensure_model(world, screen, runtime, plan.serve_as, ask_token=ask_token)
     return Prepared(
         runtime,
         plan.serve_as,
