@@ -45,7 +45,7 @@ def test_the_command_says_its_version(installed: Path, tmp_path: Path) -> None:
 def test_templates_are_rendered_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     listed = json.loads(run(installed, tmp_path, "clients", "list", "--json").stdout)
     folders = {f.parent.name for f in (ROOT / "templates").glob("*/client.toml")}
-    assert {client["name"] for client in listed["clients"]} == folders
+    assert {client["client"] for client in listed["clients"]} == folders
     argv = ["clients", "apply", "codex", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--yes"]
     done = run(installed, tmp_path, *argv, key="sk-packaging-0000000000")
     assert done.returncode == 0, done.stderr
