@@ -386,13 +386,20 @@ def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> Non
         if verbose or result.status in ("unknown", "crashed"):
             mark = _MARKS[result.status]
             screen.step(cast(Any, mark), t(result.title), result.detail, result.duration_ms / 1000 if verbose else None)
+    notes = [finding for finding in report.diagnosis.findings if finding.severity == "info"]
     for finding in report.diagnosis.findings:
+        if finding in notes and not verbose:
+            continue
         screen.line()
         for line in screen.problem_lines(finding):
             screen.line(line)
         follow = [folded.what for cause, folded in report.diagnosis.folded if cause == finding.code]
         for what in follow:
             screen.line("  " + t("explains: {what}", what=what))
+    if notes and not verbose:
+        screen.line()
+        for note in notes:
+            screen.step("info", f"{note.what} [{note.code}]")
     screen.line()
     screen.line(_verdict(report))
 
