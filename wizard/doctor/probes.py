@@ -175,13 +175,19 @@ def post(
 
 
 def url_of(base: str, wire: Wire) -> str:
-    """The URL that a client of that protocol asks, given its base URL. One slash at the end is taken off, as all do."""
-    return base.removesuffix("/") + _WIRE_SUFFIX[wire]
+    """The URL that a client of that protocol asks, given its base URL. One slash at its end is taken off, as all do."""
+    return joined(base, _WIRE_SUFFIX[wire])
 
 
 def models_url(base: str, wire: Wire) -> str:
     """The list of models beside the protocol's endpoint."""
-    return base.removesuffix("/") + ("/v1/models" if wire == "messages" else "/models")
+    return joined(base, "/v1/models" if wire == "messages" else "/models")
+
+
+def joined(base: str, path: str) -> str:
+    """The path behind the base, before its query (Azure's `?api-version=`)."""
+    before, mark, query = base.partition("?")
+    return before.removesuffix("/") + path + mark + query
 
 
 def hello_body(model: str, wire: Wire, max_tokens: int = 16) -> dict[str, Any]:

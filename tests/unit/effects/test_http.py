@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import threading
 import time
@@ -134,3 +135,38 @@ def test_a_proxy_of_the_environment_is_used_only_when_it_is_trusted(serve: Calla
     outcome = dead.send(HttpRequest("GET", url, trust_env=False))
     assert isinstance(outcome, HttpReply)
     assert outcome.text == "ok"
+
+
+def _garbled(dice: random.Random) -> bytes:
+    """Bytes that look like HTTP for a while: wrong lengths, broken chunks, odd headers, plain noise."""
+    status = dice.choice((b"HTTP/1.1 200 OK", b"HTTP/1.0 200", b"HTTP/9.9 abc", b"ICY 200 OK", b"", b"HTTP/1.1 099 x"))
+    headers = [
+        dice.choice(
+            (
+                b"content-length: 5",
+                b"content-length: -1",
+                b"content-length: 99999999999999999999",
+                b"transfer-encoding: chunked",
+                b"transfer-encoding: gzip, chunked",
+                b"content-type: \xff\xfe",
+                b"no colon here",
+                b": empty name",
+                b"x: " + b"y" * dice.choice((10, 70_000)),
+                b"set-cookie: a=b\r\n continued",
+            )
+        )
+        for _ in range(dice.randrange(4))
+    ]
+    body = dice.choice(
+        (b"", b"hello", b"5\r\nhello\r\n0\r\n\r\n", b"zz\r\nhello", b"fffffffffffffffff\r\n", dice.randbytes(99))
+    )
+    raw = b"\r\n".join([status, *headers, b"", body])
+    return raw[: dice.randrange(len(raw) + 1)] if dice.random() < 0.3 else raw
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_garbled_replies_end_as_values_within_their_time(serve: Callable[..., str], seed: int) -> None:
+    raw = _garbled(random.Random(seed))
+    outcome, seconds = timed(HttpRequest("GET", serve(lambda sock: sock.sendall(raw)), timeout_s=2))
+    assert isinstance(outcome, HttpReply | HttpFailure)
+    assert seconds < 4
