@@ -1,4 +1,4 @@
-"""Which programs of this user run now, by name."""
+"""Which programs run now on a home folder, by name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 PROC = Path("/proc")
 
 
-def running_programs(proc: Path = PROC) -> frozenset[str]:
-    """Base names of this user's programs and of the scripts that interpreters run; none where there is no `/proc`."""
+def running_programs(home: Path, proc: Path = PROC) -> frozenset[str]:
+    """Base names of programs, and of the scripts that interpreters run, which were started with this home folder.
+
+    None where there is no `/proc`.
+    """
     found: set[str] = set()
     if not proc.is_dir():
         return frozenset()
@@ -17,7 +20,7 @@ def running_programs(proc: Path = PROC) -> frozenset[str]:
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            if hasattr(os, "getuid") and entry.stat().st_uid != os.getuid():
+            if b"HOME=" + os.fsencode(home) not in (entry / "environ").read_bytes().split(b"\0"):
                 continue
             words = (entry / "cmdline").read_bytes().split(b"\0")[:2]
         except OSError:

@@ -376,7 +376,7 @@ def _planned(
         *_judge_overridden(world, client, edits, endpoint),
         *_judge_version(world, client.spec),
         *_judge_git(edits),
-        *(_judge_running(client.spec) if changes else ()),
+        *(_judge_running(world, client.spec) if changes else ()),
     )
     return Applied(
         client.spec.name,
@@ -406,8 +406,8 @@ def _judge_version(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
     return judge_version(spec, version) if version else ()
 
 
-def _judge_running(spec: ClientSpec) -> tuple[Problem, ...]:
-    at_it = sorted(set(spec.rewritten_by) & running_programs()) if spec.rewritten_by else []
+def _judge_running(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
+    at_it = sorted(set(spec.rewritten_by) & running_programs(world.home)) if spec.rewritten_by else []
     if not at_it:
         return ()
     return (

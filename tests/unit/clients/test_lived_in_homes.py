@@ -293,7 +293,7 @@ def test_qwen_reads_comments_but_no_trailing_comma(home: Any) -> None:
 def test_a_running_client_that_writes_its_file_back_is_noticed(home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from wizard.flows import clients
 
-    monkeypatch.setattr(clients, "running_programs", lambda: frozenset({"code", "bash"}))
+    monkeypatch.setattr(clients, "running_programs", lambda home: frozenset({"code", "bash"}))
     assert codes(home.apply("cline", "codex")) == ["client-running"]
     assert codes(home.apply("cline")) == []
 
@@ -304,4 +304,8 @@ def test_running_programs_are_named_with_the_scripts_of_interpreters(tmp_path: P
     for pid, words in (("1", b"node\0/usr/lib/claude\0-p"), ("2", b"/usr/bin/code\0--type=gpu"), ("self", b"x")):
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "cmdline").write_bytes(words)
-    assert running_programs(tmp_path) == {"node", "claude", "code"}
+        (tmp_path / pid / "environ").write_bytes(b"A=1\0HOME=/home/me\0")
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3/cmdline").write_bytes(b"cursor")
+    (tmp_path / "3/environ").write_bytes(b"HOME=/home/other\0")
+    assert running_programs(Path("/home/me"), tmp_path) == {"node", "claude", "code"}
