@@ -7,7 +7,7 @@ import sys
 import click
 
 from wizard.cli.app import App, command_options
-from wizard.clients.shells import SHELLS
+from wizard.clients.shells import SHELLS, users_shell
 from wizard.i18n import t
 from wizard.problems import ExitCode
 
@@ -22,7 +22,6 @@ def command(app: App, shell: str | None, profile: str, show_key: bool) -> int:
 
     On a terminal the key is masked; through a pipe or `$(...)` it is there.
     """
-    from wizard.flows.clients import places_of
     from wizard.flows.env import endpoint_of_profile, env_text
 
     endpoint = endpoint_of_profile(app.world, profile)
@@ -32,8 +31,8 @@ def command(app: App, shell: str | None, profile: str, show_key: bool) -> int:
         variables = dict(shell_variables(endpoint.with_key(None)))
         app.screen.document({"status": "ok", "variables": {**variables, "key": endpoint.key_hint}})
         return ExitCode.FINE
-    named = places_of(app.world).shell
-    chosen = next((known for known in SHELLS if known == (shell or named)), SHELLS[0])
+    named = shell or users_shell(app.world.env, app.world.platform)
+    chosen = next((known for known in SHELLS if known == named), SHELLS[0])
     if sys.stdout.isatty() and not show_key:
         app.screen.line(env_text(endpoint, chosen).rstrip("\n"))
         click.echo("# " + t("The key is masked on a terminal: use eval, a pipe, or --show-key."), err=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from wizard.clients.shells import users_shell
 from wizard.clients.spec import ClientSpec, FileSpec, PlatformName, Scope
 
 
@@ -59,11 +60,8 @@ class Places:
 
     @property
     def shell(self) -> str:
-        """The user's shell by name, from `SHELL`; PowerShell on Windows, bash where nothing says."""
-        if self.platform == "windows":
-            return "powershell"
-        name = Path(self.env.get("SHELL", "")).name
-        return name if name in ("bash", "zsh", "fish") else "bash"
+        """The user's shell by name."""
+        return users_shell(self.env, self.platform)
 
 
 def marker_paths(spec: ClientSpec, places: Places) -> tuple[Path, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from wizard.clients.formats.lines import quote_dotenv
@@ -14,6 +14,14 @@ Shell = Literal["bash", "zsh", "fish", "powershell", "cmd", "dotenv"]
 SHELLS: tuple[Shell, ...] = get_args(Shell)
 
 PLACEHOLDER_KEY = "no-key-needed"
+
+
+def users_shell(env: Mapping[str, str], platform: str) -> str:
+    """The user's shell by name, from `SHELL`; PowerShell on Windows, bash where nothing says."""
+    if platform == "windows":
+        return "powershell"
+    name = env.get("SHELL", "").rsplit("/", 1)[-1]
+    return name if name in ("bash", "zsh", "fish") else "bash"
 
 
 def shell_variables(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:

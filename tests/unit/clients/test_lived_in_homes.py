@@ -309,3 +309,10 @@ def test_running_programs_are_named_with_the_scripts_of_interpreters(tmp_path: P
     (tmp_path / "3/cmdline").write_bytes(b"cursor")
     (tmp_path / "3/environ").write_bytes(b"HOME=/home/other\0")
     assert running_programs(Path("/home/me"), tmp_path) == {"node", "claude", "code"}
+
+
+def test_of_a_key_that_stands_twice_the_last_is_changed(home: Any) -> None:
+    path = home.write(".claude/settings.json", '{"env": {"ANTHROPIC_MODEL": "a"}, "env": {"ANTHROPIC_MODEL": "b"}}')
+    home.apply("claude-code")
+    assert json.loads(path.read_text())["env"]["ANTHROPIC_MODEL"] == "Qwen/Qwen3-8B"
+    assert path.read_text().startswith('{"env": {"ANTHROPIC_MODEL": "a"},')
