@@ -10,7 +10,7 @@ from wizard.cli.app import App, command_options
 from wizard.i18n import t
 from wizard.problems import usage_error
 from wizard.secret import Secret
-from wizard.serving.record import DEFAULT_NAME
+from wizard.serving.record import DEFAULT_NAME, ServerRecord
 
 
 @click.command(
@@ -58,7 +58,7 @@ def command(
     they are.
     """
     from wizard.flows.hardware import observe_machine
-    from wizard.flows.serve_model import ServeAnswers, prepare, read_pin, serve_model, stay_with
+    from wizard.flows.serve_model import ServeAnswers, prepare, read_pin, serve_attached, serve_model
     from wizard.serving.record import check_name
     from wizard.ui.questions import Questions
 
@@ -99,19 +99,19 @@ def command(
     def agree(question: str) -> bool:
         return app.may_ask and questions.confirm("--yes", question, recommended=True)
 
-    record = serve_model(app.world, app.screen, prepared, answers, yes=app.yes, agree=agree)
-    if app.screen.as_json:
-        from wizard.flows.status import observe_server
+    def start() -> ServerRecord:
+        return serve_model(app.world, app.screen, prepared, answers, yes=app.yes, agree=agree)
 
-        app.screen.document({"status": "ok", "server": observe_server(app.world, record).as_json()})
+    def ready(record: ServerRecord) -> None:
+        if app.screen.as_json:
+            from wizard.flows.status import observe_server
+
+            app.screen.document({"status": "ok", "server": observe_server(app.world, record).as_json()})
+
     if detach:
-        return
-    stay_with(
-        app.world,
-        app.screen,
-        record,
-        (lambda: serve_model(app.world, app.screen, prepared, answers, yes=app.yes)) if restart else None,
-    )
+        ready(start())
+    else:
+        serve_attached(app.world, app.screen, name, start, restart=restart, on_ready=ready)
 
 
 def check_extra(extra: tuple[str, ...]) -> tuple[str, ...]:

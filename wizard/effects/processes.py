@@ -27,6 +27,11 @@ PROC = Path("/proc")
 _LAUNCHER = 'echo "$$" >"$0.new" && mv -f "$0.new" "$0" && exec "$@"'
 
 
+# Children are the whole process's, whoever asks for them: launched and running, and exit statuses of those that ended.
+_running: dict[int, subprocess.Popen[bytes]] = {}
+_ended: dict[int, int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """A process that ended. code: exit status, negative for a signal, 127 where it could not be started, 124 where it
@@ -50,7 +55,6 @@ class Processes:
     """This machine's processes."""
 
     def __init__(self) -> None:
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._boot = ""
 
     # --- running something to its end
@@ -160,13 +164,18 @@ class Processes:
             )
         finally:
             os.close(descriptor)
-        self._children[process.pid] = process
+        _running[process.pid] = process
+        _ended.pop(process.pid, None)
         return process.pid
 
     def exit_code(self, pid: int) -> int | None:
         """The exit status of a process that this run launched, once it ended; None while it runs or for any other."""
-        child = self._children.get(pid)
-        return child.poll() if child else None
+        child = _running.get(pid)
+        code = child.poll() if child else None
+        if code is not None:
+            del _running[pid]
+            _ended[pid] = code
+        return _ended.get(pid)
 
     # --- asking
 
@@ -223,8 +232,8 @@ class Processes:
     def _gone(self, session: int, wait_s: float) -> bool:
         until = time.monotonic() + wait_s
         while True:
-            self.exit_code(session)
             if not self.session_members(session):
+                self.exit_code(session)
                 return True
             if time.monotonic() >= until:
                 return False

@@ -27,6 +27,7 @@ from wizard.serving.runtime import Runtime
 from wizard.ui.screen import Screen
 
 _LOOK_S = 0.3
+MAX_CRASHES = 5
 # A server that ran this long was well: its next crash counts as the first again.
 _WELL_AFTER_S = 600.0
 
@@ -285,57 +286,72 @@ def remember_profile(world: World, record: ServerRecord) -> Profile:
     return profile
 
 
-def stay_with(
-    world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None = None
+def serve_attached(
+    world: World,
+    screen: Screen,
+    name: str,
+    start: Callable[[], ServerRecord],
+    *,
+    restart: bool,
+    on_ready: Callable[[ServerRecord], None],
 ) -> None:
-    """Follow the server's log until Ctrl-C (or TERM, or a closed terminal), which stops it, or its end: a problem.
+    """Start, follow the server's log, and stop it on Ctrl-C, TERM or a closed terminal; its end is a problem.
 
-    start_again: called after a crash, with a growing pause; a server that ran ten minutes starts the count anew.
+    A server that was running before is left running. restart: start again after a crash, with a growing pause; a
+    server that ran ten minutes starts the count anew.
     """
+    before = world.servers.load(name)
+    kept = (before.pid, before.pid_started) if before else None
     with terminated_as_interrupt():
-        _stay_with(world, screen, record, start_again)
+        try:
+            record = start()
+            on_ready(record)
+            ours = (record.pid, record.pid_started) != kept
+            screen.line(
+                t("Ctrl-C stops the server. Its log follows.")
+                if ours
+                else t("Its log follows. It was running before: Ctrl-C leaves it running.")
+            )
+            _follow(world, screen, record, start if restart else None)
+        except KeyboardInterrupt:
+            screen.line()
+            now = world.servers.load(name)
+            if now is not None and (now.pid, now.pid_started) != kept and world.servers.life(now).alive:
+                stop_server(world, screen, name)
+            raise
 
 
-def _stay_with(
-    world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None
-) -> None:
-    screen.line(t("Ctrl-C stops the server. Its log follows."))
+def _follow(world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None) -> None:
     crashes = 0
     reader = LogReader(Path(record.log), from_end=True)
-    try:
-        while True:
-            alive = world.processes.alive(record.pid, record.pid_started)
-            for line in reader.new_lines() if alive else reader.rest():
-                screen.line(clean_line(line))
-            if alive:
-                world.clock.sleep(_LOOK_S)
-                continue
-            now = world.servers.load(record.name)
-            if now is None:
-                screen.step("ok", t("`{name}` was stopped elsewhere", name=record.name))
-                return
-            error = server_died(world, record)
-            if start_again is None:
-                raise error
-            ran_s = world.clock.now().timestamp() - record.started_at
-            crashes = 1 if ran_s > _WELL_AFTER_S else crashes + 1
-            if crashes > 5:
-                raise ProblemError(_crash_loop(record, error.problem))
-            pause = restart_pause_s(crashes)
-            screen.step("failed", error.problem.what, f"[{error.problem.code}]")
-            screen.step("running", t("restart in {pause} s", pause=f"{pause:g}"))
-            world.clock.sleep(pause)
-            record = start_again()
-            reader = LogReader(Path(record.log), from_end=True)
-    except KeyboardInterrupt:
-        screen.line()
-        stop_server(world, screen, record.name)
-        raise
+    while True:
+        alive = world.processes.alive(record.pid, record.pid_started)
+        for line in reader.new_lines() if alive else reader.rest():
+            screen.line(clean_line(line))
+        if alive:
+            world.clock.sleep(_LOOK_S)
+            continue
+        if world.servers.load(record.name) is None:
+            screen.step("ok", t("`{name}` was stopped elsewhere", name=record.name))
+            return
+        error = server_died(world, record)
+        if start_again is None:
+            raise error
+        ran_s = world.clock.now().timestamp() - record.started_at
+        crashes = 1 if ran_s > _WELL_AFTER_S else crashes + 1
+        if crashes > MAX_CRASHES:
+            raise ProblemError(_crash_loop(record, error.problem))
+        pause = restart_pause_s(crashes)
+        screen.step("failed", error.problem.what, f"[{error.problem.code}]")
+        screen.step("running", t("restart in {pause} s", pause=f"{pause:g}"))
+        world.clock.sleep(pause)
+        record = start_again()
+        reader = LogReader(Path(record.log), from_end=True)
 
 
 def _crash_loop(record: ServerRecord, last: Problem) -> Problem:
     return replace(
         last,
-        what=t("Server `{name}` crashed five times in a row: {what}", name=record.name, what=last.what),
+        what=t("Server `{name}` crashed {n} times in a row: {what}", name=record.name, n=MAX_CRASHES, what=last.what),
         fix=last.fix or Fix(t("Read the log."), (f"llm-setup logs {record.name} -n 60",)),
     )

@@ -149,6 +149,16 @@ def test_an_attached_server_ends_with_ctrl_c(place: Place) -> None:
     assert place.processes() == []
 
 
+def test_who_only_watches_a_running_server_leaves_it_running(place: Place) -> None:
+    place.serve()
+    watching = place.start("serve", "--vllm", str(place.vllm))
+    assert watching.stdout is not None
+    assert any("leaves it running" in line for line in watching.stdout)
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=30)
+    assert place.state() == "ready"
+
+
 def test_an_attached_server_that_crashes_is_a_problem_with_its_cause(place: Place) -> None:
     ended = place.run("serve", "--vllm", str(place.vllm), standin="crash-after=1;last=CudaError: CUDA out of memory.")
     assert ended.returncode == 1
