@@ -26,7 +26,7 @@ class Target:
     key: as the client would send it; None where no key was found. key_source and source: a file or a variable.
     small_model: the model for side jobs (titles, haiku), where the client has one and it is set.
     max_tokens, context_tokens: what the client asks for in a request and what it believes the window to be.
-    auth: the header in which the client sends the key.
+    auth: the header in which the client sends the key. prompt_tokens: of the client's first request; None: not known.
     """
 
     client: str
@@ -40,6 +40,7 @@ class Target:
     context_tokens: int | None = None
     wire: Wire = "chat"
     auth: AuthStyle = "bearer"
+    prompt_tokens: int | None = None
 
     @property
     def key_hint(self) -> str:

@@ -272,6 +272,7 @@ def _explicit(world: World, options: DoctorOptions) -> Target:
     if auth == "x-api-key" and world.env.get("ANTHROPIC_AUTH_TOKEN"):
         auth = "both"
     return _target(
+        world,
         options,
         client=options.client_type,
         base_url=options.base_url,
@@ -295,13 +296,18 @@ def _given_key(world: World, options: DoctorOptions) -> tuple[Secret | None, str
     return (Secret(text) if text else None), KEY_VARIABLE
 
 
-def _target(options: DoctorOptions, *, client: str, auth: str = "bearer", **fields: Any) -> Target:
+def _target(world: World, options: DoctorOptions, *, client: str, auth: str = "bearer", **fields: Any) -> Target:
+    """A target whose protocol and prompt are those of the client's own folder, where it has one."""
+    from wizard.flows.clients import load_clients
+
+    known = load_clients(world).get(client)
     return Target(
         client=client,
-        wire=wire_of(client),
+        wire=known.spec.protocol if known else wire_of(client),
         auth=cast(AuthStyle, auth),
         max_tokens=options.max_tokens,
         context_tokens=options.context_tokens,
+        prompt_tokens=known.spec.first_request_tokens if known else None,
         **fields,
     )
 
@@ -316,6 +322,7 @@ def _configured(world: World, options: DoctorOptions) -> Iterable[Target]:
             continue
         auth = "x-api-key" if "ANTHROPIC_API_KEY" in triple.key_source else "bearer"
         target = _target(
+            world,
             options,
             client=triple.client,
             base_url=triple.base_url,
@@ -345,6 +352,7 @@ def _of_profile(world: World, options: DoctorOptions, profile: Profile) -> Targe
     base = profile.anthropic_base_url if wire == "messages" and profile.anthropic_base_url else profile.openai_base_url
     given, source = _given_key(world, options)
     return _target(
+        world,
         options,
         client=client,
         base_url=base,
