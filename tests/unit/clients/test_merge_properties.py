@@ -27,10 +27,14 @@ from wizard.clients.formats.yaml_text import parse_yaml
 from wizard.problems import ProblemError
 
 EXAMPLES = int(os.environ.get("LLM_SETUP_PROPERTY_EXAMPLES", "25"))
+# Many documents are shared out, so that several workers can take them.
+PARTS = 8 if EXAMPLES > 100 else 1
 PATH = Path("file")
 
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.parametrize("part", range(PARTS))]
+
 many = settings(
-    max_examples=EXAMPLES,
+    max_examples=-(-EXAMPLES // PARTS),
     deadline=None,
     derandomize=EXAMPLES <= 100,
     database=None,
@@ -128,7 +132,7 @@ def json_comments(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonc"])
-def test_json_keeps_everything_else(kind: str) -> None:
+def test_json_keeps_everything_else(kind: str, part: int) -> None:
     comments = kind == "jsonc"
 
     @many
@@ -166,6 +170,8 @@ def check_result(before: bytes, after: bytes, old: Any, fragment: Any, kind: str
     assert after.startswith(b"\xef\xbb\xbf") == before.startswith(b"\xef\xbb\xbf")
     again = merge(after, render(fragment, kind), kind, PATH)
     assert again == after
+    if kind == "yaml":
+        return  # no client writes its YAML itself, so nothing is ever taken out of one
     undone = take_out(after, before, after, kind, PATH)
     # An empty table that had to be made may stay behind; every value of the user's is back.
     assert same(without_empty(parse(undone, kind, PATH)), without_empty(old))
@@ -250,8 +256,8 @@ def toml_text(draw: Draw) -> str:
 
 
 @many
-@given(seeds)
-def test_toml_keeps_everything_else(seed: int) -> None:
+@given(seed=seeds)
+def test_toml_keeps_everything_else(part: int, seed: int) -> None:
     draw = Draw(seed)
     text, fragment = valid(lambda: toml_text(draw), tomllib.loads), draw.fragment()
     old = tomllib.loads(text)
@@ -317,8 +323,8 @@ def yaml_text(draw: Draw) -> str:
 
 
 @many
-@given(seeds)
-def test_yaml_keeps_everything_else(seed: int) -> None:
+@given(seed=seeds)
+def test_yaml_keeps_everything_else(part: int, seed: int) -> None:
     draw = Draw(seed)
     text, fragment = valid(lambda: yaml_text(draw), parse_yaml), draw.fragment()
     old = parse_yaml(text)
@@ -337,7 +343,7 @@ values = st.text(st.sampled_from(string.ascii_letters + string.digits + " '\"$#\
 
 @many
 @given(
-    st.lists(
+    lines=st.lists(
         st.one_of(
             st.sampled_from(["# comment", "", "not a variable", "  # x=y"]),
             st.tuples(
@@ -348,10 +354,10 @@ values = st.text(st.sampled_from(string.ascii_letters + string.digits + " '\"$#\
         ),
         max_size=8,
     ),
-    st.dictionaries(variables, values, min_size=1, max_size=3),
-    st.sampled_from(["\n", "\r\n"]),
+    wanted=st.dictionaries(variables, values, min_size=1, max_size=3),
+    newline=st.sampled_from(["\n", "\r\n"]),
 )
-def test_dotenv_keeps_everything_else(lines: list[str], wanted: dict[str, str], newline: str) -> None:
+def test_dotenv_keeps_everything_else(part: int, lines: list[str], wanted: dict[str, str], newline: str) -> None:
     from wizard.clients.formats.lines import parse_dotenv, quote_dotenv
 
     text = newline.join(lines)
