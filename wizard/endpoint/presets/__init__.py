@@ -6,9 +6,13 @@ import functools
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from wizard.endpoint.model import CAPABILITIES, Capability
+
+# How its URLs are known: asked for real, read on the day `checked`, or recalled and still to be read.
+Evidence = Literal["seen", "read", "recalled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Preset:
     speaks: tuple[Capability, ...]
     note: str
     source: str
+    evidence: Evidence
     checked: str
 
 
@@ -38,6 +43,8 @@ def _preset(name: str, text: str) -> Preset:
     row = tomllib.loads(text)
     unknown = set(row) - set(Preset.__slots__)
     words = tuple(word for word in CAPABILITIES if word in row["speaks"])
+    if row["evidence"] not in get_args(Evidence) or (row["evidence"] != "recalled" and "checked" not in row):
+        raise ValueError(f"preset {name}: evidence {row['evidence']}")
     if unknown or len(words) != len(row["speaks"]) or row["id"] != name:
         raise ValueError(f"preset {name}: unknown {sorted(unknown) or row['speaks']}")
     return Preset(
@@ -52,7 +59,8 @@ def _preset(name: str, text: str) -> Preset:
         speaks=words,
         note=row.get("note", ""),
         source=row["source"],
-        checked=str(row["checked"]),
+        evidence=row["evidence"],
+        checked=str(row.get("checked", "")),
     )
 
 
