@@ -25,7 +25,8 @@ PRESETS = """
 # Presets
 
 Services and servers that `llm-setup profiles add NAME --preset ID` knows. A URL of a known host gets both its forms by
-itself. What each speaks is what its documentation says; the proof of `llm-setup init` asks the endpoint.
+itself. What each speaks is what its documentation says; the proof of `llm-setup init` asks the endpoint. **Evidence**: asked
+for real (seen), read in a document, or recalled and still to be read.
 """
 
 SPEC = """
@@ -80,15 +81,17 @@ def _table() -> str:
 def _presets() -> str:
     lines = [
         PRESETS,
-        "| id | service | OpenAI clients | Anthropic clients | keys | speaks |",
-        "|---|---|---|---|---|---|",
+        "| id | service | OpenAI clients | Anthropic clients | keys | speaks | evidence |",
+        "|---|---|---|---|---|---|---|",
     ]
     for preset in all_presets():
         anthropic = f"`{preset.anthropic_base_url}`" if preset.anthropic_base_url else "-"
         keys = f"[key page]({preset.key_page})" if preset.key_page else "none needed" if not preset.key_needed else "-"
         keys += f", `{preset.key_prefix}…`" if preset.key_prefix else ""
         title, spoken = f"[{preset.title}]({preset.source})", ", ".join(preset.speaks)
-        lines.append(f"| `{preset.id}` | {title} | `{preset.openai_base_url}` | {anthropic} | {keys} | {spoken} |")
+        lines.append(
+            f"| `{preset.id}` | {title} | `{preset.openai_base_url}` | {anthropic} | {keys} | {spoken} | {preset.evidence} |"
+        )
     notes = [f"- **{preset.title}**: {preset.note}" for preset in all_presets() if preset.note]
     return "\n".join([*lines, "", *notes])
 
