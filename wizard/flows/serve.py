@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.flows.download import token_environment
 from wizard.flows.live import LiveLine
 from wizard.flows.state import writable
+from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
@@ -39,6 +40,7 @@ from wizard.ui.screen import Screen
 LOOPBACK = "127.0.0.1"
 STOP_PATIENCE_S = 20.0
 _LOOK_S = 0.1
+_GPU_LOOKS = 10
 _ASK_S = 1.0
 
 
@@ -145,6 +147,7 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
             log=str(servers.log_path(name)),
             started_at=world.clock.now().timestamp(),
             python=runtime.python,
+            build=runtime.build,
             arguments=wanted.arguments,
             environment=tuple(sorted(wanted.env.items())),
         )
@@ -407,7 +410,14 @@ def _death(world: World, record: ServerRecord, code: int | None, progress: Progr
 # --- stopping
 
 
-def stop_server(world: World, screen: Screen, name: str, *, patience_s: float = STOP_PATIENCE_S) -> bool:
+def stop_server(
+    world: World,
+    screen: Screen,
+    name: str,
+    *,
+    patience_s: float = STOP_PATIENCE_S,
+    look: Callable[[World], Machine] | None = None,
+) -> bool:
     """End a server with all its processes, see that its port is free again, and forget it.
 
     patience_s: how long it may take to end by itself, before it is killed. Returns whether anything ran.
@@ -421,6 +431,7 @@ def stop_server(world: World, screen: Screen, name: str, *, patience_s: float = 
         life = world.servers.life(record)
         begun = world.clock.monotonic_s()
         ran = life.alive or bool(life.remains)
+        members = world.processes.session_members(record.pid) if ran else ()
         if ran:
             # Whoever was told to stop a server finishes: half of it stopped is worse than either.
             with _deaf_to_interrupts():
@@ -436,7 +447,33 @@ def stop_server(world: World, screen: Screen, name: str, *, patience_s: float = 
         holders = ", ".join(str(pid) for pid in port_holders(record.port)) or t("not visible from here")
         text = t("port {port} is held by another process: {holders}", port=record.port, holders=holders)
         screen.step("warning", t("`{name}` is stopped", name=name), text, seconds)
+    if record.build in ("cuda", "rocm"):
+        _see_gpu_memory_freed(world, screen, members, look)
     return True
+
+
+def _see_gpu_memory_freed(
+    world: World, screen: Screen, pids: tuple[int, ...], look: Callable[[World], Machine] | None
+) -> None:
+    """The driver gives memory back some moments after a process ended; until it says so, the next start would fail."""
+    from wizard.flows.hardware import observe_machine
+
+    held = 0.0
+    for _ in range(_GPU_LOOKS):
+        held = gpu_memory_of((look or observe_machine)(world), pids)
+        if held == 0:
+            screen.step("ok", t("its GPU memory is free"))
+            return
+        world.clock.sleep(1.0)
+    screen.step("warning", t("the driver still counts {gib} GiB for its processes", gib=f"{held:.1f}"))
+
+
+def gpu_memory_of(machine: Machine, pids: Sequence[int]) -> float:
+    """GiB that these processes hold on all GPUs, as far as the driver says."""
+    wanted = set(pids)
+    return sum(
+        process.memory_used_gib or 0.0 for gpu in machine.gpus for process in gpu.processes if process.pid in wanted
+    )
 
 
 def _end(

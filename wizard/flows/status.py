@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wizard.effects.serverlog import last_lines, pieces_of_log
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
-from wizard.flows.serve import Health, ask_health
+from wizard.flows.serve import Health, ask_health, gpu_memory_of
+from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.problems import Problem, ProblemError
 from wizard.serving.deaths import find_deaths_in_bytes
@@ -32,6 +34,7 @@ class ServerStatus:
     phase: str = ""
     error: str = ""
     processes: int = 0
+    gpu_memory_gib: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """One row of `status --json`."""
@@ -51,6 +54,7 @@ class ServerStatus:
             "uptime_s": None if self.uptime_s is None else round(self.uptime_s, 1),
             "started_at": record.started_at,
             **self.load.as_json(),
+            "gpu_memory_gib": None if self.gpu_memory_gib is None else round(self.gpu_memory_gib, 2),
             "last_error": self.error or None,
             "log": record.log,
             "command": list(record.command),
@@ -73,8 +77,21 @@ def server_statuses(world: World, names: tuple[str, ...] = ()) -> tuple[tuple[Se
     return tuple(found), tuple(problems)
 
 
-def observe_server(world: World, record: ServerRecord) -> ServerStatus:
-    """One server, asked: its processes, its health, its metrics, and its log where it does not answer."""
+def observe_server(
+    world: World, record: ServerRecord, *, look: Callable[[World], Machine] | None = None
+) -> ServerStatus:
+    """One server, asked: its processes, its health, its metrics, its GPU memory, its log where it does not answer."""
+    status = _observe(world, record)
+    if status.processes and record.build in ("cuda", "rocm"):
+        from wizard.flows.hardware import observe_machine
+
+        held = gpu_memory_of((look or observe_machine)(world), world.processes.session_members(record.pid))
+        # A driver that hides other containers' processes says nothing, which is not zero.
+        status = replace(status, gpu_memory_gib=held or None)
+    return status
+
+
+def _observe(world: World, record: ServerRecord) -> ServerStatus:
     life = world.servers.life(record)
     if not life.alive:
         return ServerStatus(
@@ -157,6 +174,8 @@ def show_statuses(screen: Screen, statuses: tuple[ServerStatus, ...]) -> None:
                     hits=hits,
                 )
             )
+        if status.gpu_memory_gib is not None:
+            screen.line("      " + t("{gib} GiB of GPU memory", gib=f"{status.gpu_memory_gib:.1f}"))
         if status.error:
             screen.line("      " + t("last error: {error}", error=status.error[:300]))
         if status.state == "dead" and status.processes:

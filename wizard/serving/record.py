@@ -22,7 +22,8 @@ class ServerRecord:
     pid 0: the start was announced and the process is not known yet. pid_started: an opaque word for when the process
     with that pid began (boot and clock ticks), so that a reused pid is never taken for the server.
     key_reference: where the key is kept, as SecretStore says; empty for none. ready_at: when it first proved ready.
-    arguments: the flags that were asked for. environment: what was asked for beside the user's own, without the key.
+    build: cuda, rocm or cpu. arguments: the flags that were asked for. environment: variables beside the user's own,
+    without the key.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ServerRecord:
     max_model_len: int | None = None
     ready_at: float | None = None
     python: str = ""
+    build: str = ""
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = field(default=())
 
@@ -70,6 +72,7 @@ class ServerRecord:
             "max_model_len": self.max_model_len,
             "ready_at": self.ready_at,
             "python": self.python,
+            "build": self.build,
             "arguments": list(self.arguments),
             "environment": dict(self.environment),
         }
@@ -94,6 +97,7 @@ def parse_record(value: Any) -> ServerRecord:
             max_model_len=None if value.get("max_model_len") is None else int(value["max_model_len"]),
             ready_at=None if value.get("ready_at") is None else float(value["ready_at"]),
             python=str(value.get("python") or ""),
+            build=str(value.get("build") or ""),
             arguments=tuple(str(word) for word in value.get("arguments") or ()),
             environment=tuple((str(k), str(v)) for k, v in (value.get("environment") or {}).items()),
         )
