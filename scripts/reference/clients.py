@@ -25,8 +25,8 @@ PRESETS = """
 # Presets
 
 Services and servers that `llm-setup profiles add NAME --preset ID` knows. A URL of a known host gets both its forms by
-itself. What each speaks is what its documentation says; the proof of `llm-setup init` asks the endpoint. **Evidence**: asked
-for real (seen), read in a document, or recalled and still to be read.
+itself. What each speaks is what its documentation says; the proof of `llm-setup init` asks the endpoint.
+**Evidence**: asked for real (seen), read in a document, or recalled and still to be read.
 """
 
 SPEC = """
