@@ -72,7 +72,7 @@ def judge_exchange(exchange: Exchange, wire: Wire) -> Seen:
         return Seen(exchange, "absent", family, body)
     if family in ("waf", "not-ready", "gateway-timeout", "proxy-auth"):
         return Seen(exchange, "blocked", family, body)
-    if body.form in ("html", "json-string", "models") and reply.status < 400:
+    if body.form in ("html", "json-string", "models", "text", "empty") and reply.status < 400:
         return Seen(exchange, "page", "path", body)
     if body.form == "html" and family not in ("auth", "rate", "credits"):
         return Seen(exchange, "blocked" if reply.status >= 500 else "page", family, body)

@@ -46,6 +46,7 @@ Family = Literal[
     "not-ready",
     "gateway-timeout",
     "proxy-auth",
+    "region",
     "client-gave-up",
     "server-error",
     "other",
@@ -132,8 +133,8 @@ def is_path_error(reply: HttpReply, body: Body) -> bool:
     """Whether the reply says that nothing is served at this path (as opposed to: no such model)."""
     if reply.status in (405, 501):
         return True
-    if reply.status == 404 and body.form in ("html", "empty"):
-        return True
+    if reply.status == 404 and body.error is None and body.form != "answer":
+        return not _names_model(body.text[:_MAX_WORDS_CHARACTERS]) or body.form in ("html", "empty")
     if body.form == "answer":
         return False
     said = _said(body)

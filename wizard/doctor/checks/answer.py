@@ -178,6 +178,9 @@ def _not_an_answer(best: Seen, body: Body) -> Problem:
         return found("broken-response-body", t("Status 200, and the body is {what}.", what=what), evidence(best))
     if body.form == "stream":
         return found("stream-mismatch", t("A stream came, though none was asked for."), evidence(best))
+    choices = body.value.get("choices") if isinstance(body.value, dict) else None
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict) and "delta" in choices[0]:
+        return found("stream-mismatch", t("A piece of a stream came, though none was asked for."), evidence(best))
     return found("unknown-choices-missing", t("The reply is JSON, and not an answer in this protocol."), evidence(best))
 
 

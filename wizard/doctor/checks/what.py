@@ -118,6 +118,7 @@ CODES: dict[Family, str] = {
     "gateway-timeout": "proxy-read-timeout",
     "client-gave-up": "client-timeout-too-short",
     "proxy-auth": "proxy-unreachable",
+    "region": "region-not-supported",
 }
 
 

@@ -150,9 +150,9 @@ def _is_api_path(configured: str, base: str) -> bool:
 def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
     main = reach.main
     assert main is not None
-    prefix = _prefix_shift(seen)
-    if prefix is not None:
-        return prefix
+    early = _prefix_shift(seen) or _redirected(main) or _silent(main)
+    if early is not None:
+        return early
     other = next(
         (
             reply
@@ -187,7 +187,7 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
             evidence(main),
             *_openapi_evidence(seen),
         )
-    a_page = main.grade == "page" or (main.body is not None and main.body.form in ("html", "json-string"))
+    a_page = main.grade == "page" or (main.body is not None and main.body.form in ("html", "json-string", "text"))
     if a_page and main.status < 400:
         return found(
             "html-instead-of-json",
@@ -238,7 +238,29 @@ def variation_chat(seen: Observations, probe: str) -> Seen | None:
 
 
 def _what(form: str) -> str:
-    return t("a bare text") if form == "json-string" else t("a web page")
+    return {"json-string": t("a bare text"), "text": t("plain text")}.get(form, t("a web page"))
+
+
+def _redirected(main: Seen) -> Problem | None:
+    location = main.reply.header("location") if main.reply and 300 <= main.status < 400 else ""
+    if not location:
+        return None
+    return found(
+        "base-url-redirects",
+        t("`{url}` redirects to `{location}`.", url=main.exchange.request.url, location=location),
+        evidence(main),
+    )
+
+
+def _silent(main: Seen) -> Problem | None:
+    """Nothing in the body, or a page that only repeats the status."""
+    if main.status < 400 and main.body and main.body.form == "empty":
+        return found(
+            "broken-response-body", t("Status {status}, and the body is empty.", status=main.status), evidence(main)
+        )
+    if main.status == 400:
+        return found("unknown-400-no-body", t("The server answers 400 and does not say why."), evidence(main))
+    return None
 
 
 def _prefix_shift(seen: Observations) -> Problem | None:
