@@ -89,9 +89,8 @@ def _presets() -> str:
         keys = f"[key page]({preset.key_page})" if preset.key_page else "none needed" if not preset.key_needed else "-"
         keys += f", `{preset.key_prefix}…`" if preset.key_prefix else ""
         title, spoken = f"[{preset.title}]({preset.source})", ", ".join(preset.speaks)
-        lines.append(
-            f"| `{preset.id}` | {title} | `{preset.openai_base_url}` | {anthropic} | {keys} | {spoken} | {preset.evidence} |"
-        )
+        cells = (f"`{preset.id}`", title, f"`{preset.openai_base_url}`", anthropic, keys, spoken, preset.evidence)
+        lines.append(f"| {' | '.join(cells)} |")
     notes = [f"- **{preset.title}**: {preset.note}" for preset in all_presets() if preset.note]
     return "\n".join([*lines, "", *notes])
 

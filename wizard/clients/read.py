@@ -223,7 +223,7 @@ class _View:
             elif isinstance(value, bool):
                 text = "true" if value else "false"
             else:
-                text = str(value)
+                text = str(value).strip()
             if part == "after" and "/" in text:
                 text = text.partition("/")[2]
             yield from self._expand(text, f"{self._short(path)}: {'.'.join(trail)}", path, scope)
@@ -247,11 +247,10 @@ class _View:
         document, path, scope = self._documents[alias]
         segments: list[str] = []
         for segment in pointer.split(".") if pointer else ():
-            if segment.startswith("{") and segment.endswith("}"):
-                if segment[1:-1] not in self._lets:
-                    return
-                segment = self._lets[segment[1:-1]]
-            segments.append(segment)
+            name = re.search(r"\{(\w+)\}", segment)
+            if name and name[1] not in self._lets:
+                return
+            segments.append(segment.replace(name[0], self._lets[name[1]]) if name else segment)
         for value, trail in _walk(document, segments):
             yield value, trail, path, scope
 
@@ -293,7 +292,15 @@ def _walk(value: Any, segments: list[str], trail: tuple[str, ...] = ()) -> Itera
         for key in list(value) if head == "*" else [head] if head in value else []:
             yield from _walk(value[key], rest, (*trail, str(key)))
     elif isinstance(value, list):
-        for index in (
-            range(len(value)) if head == "*" else [int(head)] if head.isdigit() and int(head) < len(value) else []
-        ):
+        for index in _indexes(value, head):
             yield from _walk(value[index], rest, (*trail, str(index)))
+
+
+def _indexes(items: list[Any], step: str) -> list[int]:
+    """Which items of a list a step of a pointer means: `*`, an index, or `[field=value]`."""
+    if step == "*":
+        return list(range(len(items)))
+    if step.startswith("["):
+        field, _, wanted = step[1:-1].partition("=")
+        return [n for n, item in enumerate(items) if isinstance(item, Mapping) and str(item.get(field)) == wanted]
+    return [int(step)] if step.isdigit() and int(step) < len(items) else []

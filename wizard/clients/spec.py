@@ -82,8 +82,8 @@ class ReadSpec:
     """Where the client takes its triple from: candidates in its own order of precedence, the first that exists wins.
 
     A candidate is `alias.pointer` into one of `files`, `env:VARIABLE`, `$alias.pointer` (the value there names a
-    variable), or `!alias.pointer` (a command prints it). `lets`: names usable in pointers as `{name}`; `|before` and
-    `|after` split a value at its first slash.
+    variable), or `!alias.pointer` (a command prints it). A step `[field=value]` of a pointer chooses items of a list.
+    `lets`: names usable in pointers as `{name}`; `|before` and `|after` split a value at its first slash.
     """
 
     files: tuple[tuple[str, FileSpec], ...] = ()

@@ -188,3 +188,14 @@ def test_a_diff_of_a_very_long_line_shows_where_it_changes() -> None:
     shown = show_difference(before.encode(), before.replace('"a": 1', '"a": 2').encode(), "f")
     assert '"a": 2' in shown
     assert len(shown) < 1000
+
+
+def test_llm_reads_the_entry_that_its_default_model_names(home: Any) -> None:
+    home.write(
+        ".config/io.datasette.llm/extra-openai-models.yaml",
+        "- model_id: work\n  model_name: w\n  api_base: http://work/v1\n  api_key_name: k\n",
+    )
+    assert triple(home, "llm") is None
+    (applied,) = home.apply("llm")
+    assert applied.problems == ()
+    assert triple(home, "llm").model == "Qwen/Qwen3-8B"
