@@ -73,7 +73,9 @@ def key_command(app: App, name: str) -> int:
     if profile is None:
         raise no_endpoint()
     if sys.stdout.isatty() or app.screen.as_json:
-        raise usage_error("key-on-terminal", "A key is not shown on a terminal or in JSON.", "Send it through a pipe.")
+        raise usage_error(
+            "key-on-terminal", t("A key is not shown on a terminal or in JSON."), t("Send it through a pipe.")
+        )
     key = resolve_key(app.world, profile)
     sys.stdout.write(f"{key.reveal()}\n" if key else "")
     return ExitCode.FINE
