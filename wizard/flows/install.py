@@ -122,8 +122,7 @@ def _find_python(world: World, build: Build, uv: str | None) -> str:
     if uv:
         # uv fetches an interpreter of that version where there is none.
         return f"{wanted[0][0]}.{wanted[0][1]}"
-    what, why, fix = install_plan.python_unsupported(build, seen)
-    raise ProblemError(Problem("python-unsupported", what, why, tuple(seen), fix))
+    raise ProblemError(install_plan.python_unsupported(build, tuple(seen)))
 
 
 def _install(world: World, screen: Screen, plan: InstallPlan) -> Runtime:

@@ -32,6 +32,8 @@ def writable(folder: Path) -> Iterator[None]:
                 t("llm-setup cannot write into its own folder."),
                 t("It keeps there what it has to remember: servers, keys, installed runtimes."),
                 (f"{place}: {error.strerror or error}",),
-                Fix(t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)),
+                fix=Fix(
+                    t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)
+                ),
             )
         raise ProblemError(problem) from error

@@ -84,7 +84,7 @@ def judge_download(model: str, code: int, lines: Sequence[str]) -> Problem:
         t("{model} could not be downloaded.", model=model),
         t("What is here already is kept; the next try goes on from there."),
         tuple(text for text in (last[:400], t("exit status {code}", code=code)) if text),
-        Fix(
+        fix=Fix(
             t("Try again, use a mirror, or name a local folder."),
             ("export HF_ENDPOINT=https://your.mirror", "llm-setup serve /path/to/a/model"),
         ),

@@ -42,7 +42,7 @@ def plan_end_problem(
             t("Server `{name}` was killed while it was to {phase}.", name=name, phase=phase_title(phase)),
             t("Nothing but the system's memory killer or another program ends a process that way."),
             (*saw, where),
-            Fix(
+            fix=Fix(
                 t("Look whether memory ran out; give the server less, or a smaller model."),
                 ("dmesg | grep -i 'killed process' | tail -n 3", f"llm-setup logs {name}"),
             ),
@@ -53,24 +53,20 @@ def plan_end_problem(
         t("Server `{name}` ended while it was to {phase}.", name=name, phase=phase_title(phase)),
         t("Its log holds no death that is known here."),
         (*saw, how, where),
-        Fix(t("Read the log."), (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log '{log}'")),
+        fix=Fix(t("Read the log."), (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log '{log}'")),
     )
 
 
 def plan_stall_problem(name: str, *, waited_s: float, limit: str, last_line: str, log: str, phase: Phase) -> Problem:
     """The problem of a server that lives and does not get ready. limit: `stall` or `total`."""
-    what = t("Server `{name}` is not ready after {minutes} min.", name=name, minutes=f"{waited_s / 60:.0f}")
-    why = (
-        t("It neither writes to its log nor works.")
-        if limit == "stall"
-        else t("It takes longer than its size explains.")
-    )
+    idle = t("It neither writes to its log nor works.")
+    slow = t("It takes longer than its size explains.")
     return Problem(
         "server-start-stalled",
-        what,
-        why,
+        t("Server `{name}` is not ready after {minutes} min.", name=name, minutes=f"{waited_s / 60:.0f}"),
+        idle if limit == "stall" else slow,
         (t("phase: {phase}", phase=phase_title(phase)), last_line, t("log: {path}", path=log)),
-        Fix(
+        fix=Fix(
             t("It was stopped. Read the log; give it more time with `--timeout`, or let the doctor look."),
             (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log '{log}'"),
         ),

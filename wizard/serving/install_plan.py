@@ -299,7 +299,7 @@ def advance_install(progress: InstallProgress, line: str) -> InstallProgress:
     return progress
 
 
-# (pattern, code, what, why, fix text, fix commands): strictest first.
+# What an installer writes when it fails: strictest first.
 _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"No space left on device|ENOSPC|Disk quota exceeded", re.I), "disk-space"),
     (re.compile(r"ensurepip is not available|No module named ['\"]?(?:venv|ensurepip)"), "venv-unavailable"),
@@ -332,93 +332,111 @@ _FAILURES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 def judge_install(lines: Sequence[str], *, build: Build, version: str, log: str) -> Problem:
     """The problem of an install that failed, from the installer's last lines."""
+    where = t("log: {path}", path=log)
     for pattern, code in _FAILURES:
         line = next((line.strip() for line in reversed(lines) if pattern.search(line)), None)
         if line is not None:
-            what, why, fix = _told(code, build, version)
-            return Problem(code, what, why, (line[:400], t("log: {path}", path=log)), fix)
+            return _failure(code, build, version, (line[:400], where))
     tail = tuple(line.strip()[:400] for line in lines if line.strip())[-3:]
     return Problem(
         "install-failed",
         t("vLLM {version} could not be installed.", version=version),
         t("The installer ended with an error that is not known here."),
-        (*tail, t("log: {path}", path=log)),
-        Fix(
+        (*tail, where),
+        fix=Fix(
             t("Read the log; run the command again and it goes on where it ended. Or use a vLLM that you have."),
             ("llm-setup serve --vllm /path/to/venv",),
         ),
     )
 
 
-def _told(code: str, build: Build, version: str) -> tuple[str, str, Fix]:
-    again = t("Run the command again afterwards: it goes on where it ended.")
+def _failure(code: str, build: Build, version: str, saw: tuple[str, ...]) -> Problem:
     if code == "disk-space":
-        return (
+        return Problem(
+            "disk-space",
             t("The disk is full."),
             t("vLLM's {build} build needs about {gib} GiB.", build=build, gib=f"{NEEDED_GIB[build]:g}"),
-            Fix(t("Free some, or set LLM_SETUP_HOME to a folder on a larger disk.") + " " + again, ("df -h",)),
+            saw,
+            fix=Fix(
+                t("Free some, or set LLM_SETUP_HOME to a larger disk's folder; the next try goes on where this ended."),
+                ("df -h",),
+            ),
         )
     if code == "venv-unavailable":
-        return (
+        return Problem(
+            "venv-unavailable",
             t("This Python cannot make virtual environments."),
             t("Debian and Ubuntu leave `venv` and `ensurepip` to a package of their own."),
-            Fix(t("Install it, or `uv`.") + " " + again, ("sudo apt install python3-venv", "pip install uv")),
+            saw,
+            fix=Fix(t("Install it, or `uv`."), ("sudo apt install python3-venv", "pip install uv")),
         )
     if code == "tls-untrusted-ca":
-        return (
+        return Problem(
+            "tls-untrusted-ca",
             t("The package index's certificate is not trusted here."),
             t("A proxy that looks into TLS signs with an authority of its own, which Python does not know."),
-            Fix(
-                t("Name the authority's file.") + " " + again,
-                ("export PIP_CERT=/path/to/ca.pem SSL_CERT_FILE=/path/to/ca.pem",),
+            saw,
+            fix=Fix(
+                t("Name the authority's file."), ("export PIP_CERT=/path/to/ca.pem SSL_CERT_FILE=/path/to/ca.pem",)
             ),
         )
     if code == "proxy-failed":
-        return (
+        return Problem(
+            "proxy-failed",
             t("The proxy does not let the package index through."),
             t("HTTP_PROXY or HTTPS_PROXY is set, and the proxy refused or did not answer."),
-            Fix(t("Mend the proxy's address, or unset it.") + " " + again, ("env | grep -i proxy",)),
+            saw,
+            fix=Fix(t("Mend the proxy's address, or unset it."), ("env | grep -i proxy",)),
         )
     if code == "network-unreachable":
-        return (
+        return Problem(
+            "network-unreachable",
             t("No package index can be reached."),
             t("vLLM is installed from the network once; afterwards it serves without."),
-            Fix(
-                t("Set a mirror that this machine reaches, or use a vLLM that is installed.") + " " + again,
+            saw,
+            fix=Fix(
+                t("Set a mirror that this machine reaches, or use a vLLM that is installed."),
                 ("export PIP_INDEX_URL=https://your.mirror/simple", "llm-setup serve --vllm /path/to/venv"),
             ),
         )
     if code == "python-unsupported":
-        return python_unsupported(build, ())
+        return python_unsupported(build, saw)
     if code == "torch-cpu-missing":
-        return (
+        return Problem(
+            "torch-cpu-missing",
             t("The CPU build of torch that vLLM {version} pins is not to be had here.", version=version),
             t("`torch==X+cpu` lies on PyTorch's own index ({url}), not on PyPI.", url=f"{TORCH_WHEELS}/cpu"),
-            Fix(
-                t("Let this machine reach it, or give pip a mirror or a folder that holds the wheel.") + " " + again,
+            saw,
+            fix=Fix(
+                t("Let this machine reach it, or give pip a mirror or a folder that holds the wheel."),
                 (f"export PIP_EXTRA_INDEX_URL={TORCH_WHEELS}/cpu", "export PIP_FIND_LINKS=/path/to/wheels"),
             ),
         )
     if code == "package-not-found":
-        return (
+        return Problem(
+            "package-not-found",
             t("The package index has no vLLM {version} for this machine.", version=version),
             t("The version does not exist, the mirror lags behind, or there is no wheel for this Python and platform."),
-            Fix(t("Take another version, or another index."), ("llm-setup serve --vllm-version VERSION",)),
+            saw,
+            fix=Fix(t("Take another version, or another index."), ("llm-setup serve --vllm-version VERSION",)),
         )
-    return (
+    return Problem(
+        "not-writable",
         t("The folder for vLLM cannot be written."),
-        "",
-        Fix(t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)),
+        saw=saw,
+        fix=Fix(t("Set LLM_SETUP_HOME to a folder that you can write."), ("export LLM_SETUP_HOME=~/llm-setup",)),
     )
 
 
-def python_unsupported(build: Build, seen: Sequence[str]) -> tuple[str, str, Fix]:
-    """What, why and fix where no interpreter fits the wheels."""
+def python_unsupported(build: Build, saw: tuple[str, ...]) -> Problem:
+    """The problem where no interpreter fits the wheels."""
     versions = ", ".join(f"{major}.{minor}" for major, minor in sorted(pythons_for(build)))
-    return (
+    return Problem(
+        "python-unsupported",
         t("No Python here can run vLLM's {build} build.", build=build),
         t("Its wheels are made for Python {versions}.", versions=versions),
-        Fix(
+        saw,
+        fix=Fix(
             t("Install one of them, or `uv`, which fetches it."),
             ("pip install uv", "sudo apt install python3.12 python3.12-venv"),
         ),
@@ -432,7 +450,7 @@ def disk_problem(what: str, needed_gib: float, free_gib: float, folder: str) -> 
         t("There is too little room for {what}.", what=what),
         t("It needs about {needed} GiB; nothing was written.", needed=f"{needed_gib:.1f}"),
         (t("free: {free} GiB at {folder}", free=f"{free_gib:.1f}", folder=folder),),
-        Fix(
+        fix=Fix(
             t("Free some, or set LLM_SETUP_HOME to a folder on a larger disk."),
             (f"df -h '{folder}'", "export LLM_SETUP_HOME=/larger/disk/llm-setup"),
         ),
@@ -460,7 +478,7 @@ def judge_installed(probed: Probed | None, build: Build, log: str) -> Problem | 
                 t("torch {version}, CUDA {cuda}", version=probed.torch_version, cuda=probed.cuda or t("none")),
                 t("log: {path}", path=log),
             ),
-            Fix(
+            fix=Fix(
                 t("Remove what was installed, and give an index that has the right one."), ("llm-setup runtime remove",)
             ),
         )
