@@ -54,17 +54,26 @@ _NOT_PASSED_ON = frozenset(
 # Shipped beside the PyPI repackaging for CPU and built for another torch: importing them kills vLLM.
 CHECKED_COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 
-# Run by the new environment: each companion is imported in a process of its own, because one that does not fit may
-# take the interpreter along.
+# Run by the new environment: each companion is imported in a child of its own, because one that does not fit may take
+# the interpreter along; torch, which takes seconds, is imported once before.
 COMPANION_SCRIPT = """\
-import importlib.metadata as m, json, subprocess, sys
+import importlib, importlib.metadata as m, json, os, sys
+import torch
 broken = []
 for name in sys.argv[1:]:
     try:
         m.version(name)
     except m.PackageNotFoundError:
         continue
-    if subprocess.run([sys.executable, "-c", "import torch, " + name], capture_output=True).returncode != 0:
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
         broken.append(name)
 print(json.dumps(broken))
 """

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from wizard.serving.install_plan import (
+    COMPANION_SCRIPT,
     InstallProgress,
     Tools,
     advance_install,
@@ -180,6 +186,23 @@ def test_an_environment_without_vllm_or_torch_is_no_runtime(probed: Probed | Non
     problem = judge_installed(probed, "cpu", "/l")
     assert problem is not None
     assert problem.code == "install-failed"
+
+
+def test_companions_are_tried_one_by_one_and_a_crash_is_one_of_them(tmp_path: Path) -> None:
+    bodies = {"torch": "", "torchvision": "raise RuntimeError", "torchaudio": "", "torchcodec": "import os; os.abort()"}
+    for name, body in bodies.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(body)
+        (tmp_path / f"{name}-1.dist-info").mkdir()
+        (tmp_path / f"{name}-1.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    ran = subprocess.run(
+        [sys.executable, "-c", COMPANION_SCRIPT, "torchvision", "torchaudio", "torchcodec", "absent"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(ran.stdout) == ["torchvision", "torchcodec"]
 
 
 def test_the_missing_metadata_names_the_cpu_platform() -> None:
