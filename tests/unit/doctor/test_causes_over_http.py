@@ -1372,3 +1372,24 @@ def test_no_key_is_in_anything_that_is_said(examined: Examined) -> None:
 def test_cheap_sends_nothing_that_a_model_would_answer(examined: Examined) -> None:
     diagnosis = examined(PLAIN, models(), chat(CHAT_OK), cheap=True)
     assert all(result.status in ("ok", "skipped", "unknown") for result in diagnosis.results)
+
+
+@pytest.mark.parametrize(
+    ("patient", "routes", "code"),
+    [
+        pytest.param(PLAIN, (Route("/v1/*", UNAUTHORIZED, 401, "*"),), "key-invalid", id="key"),
+        pytest.param(Patient(key=""), (Route("/v1/*", UNAUTHORIZED, 401, "*"),), "key-missing", id="no-key"),
+        pytest.param(Patient(base=""), (models(),), "base-url-missing-v1", id="no-v1"),
+        pytest.param(Patient(model="Qwen3"), (models("org/qwen3"),), "model-name-mismatch", id="model"),
+        pytest.param(PLAIN, (models(),), "", id="fine"),
+    ],
+)
+def test_cheap_still_names_what_a_list_of_models_shows(
+    examined: Examined, patient: Patient, routes: tuple[Route, ...], code: str
+) -> None:
+    found = [finding.code for finding in examined(patient, *routes, cheap=True).findings]
+    assert (found[0] if found else "") == code
+
+
+def test_cheap_is_unknown_where_even_the_list_tells_nothing(examined: Examined) -> None:
+    assert examined(PLAIN, cheap=True).status == "unknown"
