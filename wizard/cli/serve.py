@@ -8,7 +8,6 @@ import click
 
 from wizard.cli.app import App, command_options
 from wizard.i18n import t
-from wizard.i18n import t
 from wizard.problems import usage_error
 from wizard.secret import Secret
 from wizard.serving.record import DEFAULT_NAME, ServerRecord

@@ -6,7 +6,6 @@ import click
 
 from wizard.cli.app import App, command_options
 from wizard.i18n import t
-from wizard.i18n import t
 from wizard.problems import ExitCode, ProblemError, usage_error
 
 
