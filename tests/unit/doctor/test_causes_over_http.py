@@ -1393,3 +1393,11 @@ def test_cheap_still_names_what_a_list_of_models_shows(
 
 def test_cheap_is_unknown_where_even_the_list_tells_nothing(examined: Examined) -> None:
     assert examined(PLAIN, cheap=True).status == "unknown"
+
+
+def test_the_fix_for_tools_names_the_parser_of_a_known_model(examined: Examined) -> None:
+    refused = chat(error("requires --enable-auto-tool-choice"), 400, when=sends("tools"))
+    diagnosis = examined(Patient("cline", model="Qwen/Qwen3-8B"), models("Qwen/Qwen3-8B"), refused, chat())
+    fix = diagnosis.findings[0].fix
+    assert fix is not None
+    assert "--enable-auto-tool-choice --tool-call-parser hermes" in fix.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from wizard.catalog.models import find_model
 from wizard.doctor.bodies import excerpt
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
@@ -314,6 +315,15 @@ def is_broken_call(content: str) -> bool:
 _TOOL_PROBES = {"chat": "chat.tools", "responses": "responses.function", "messages": "messages.tools"}
 
 
+def _right_flags(model: str) -> str:
+    """What to start vLLM with for this model's tool calls, where the catalogue knows it."""
+    entry = find_model(model)
+    if entry is None or not entry.tool_call_args:
+        return ""
+    flags = dict.fromkeys(("--enable-auto-tool-choice", *entry.tool_call_args))
+    return t("For {model} start vLLM with `{flags}`.", model=entry.id, flags=" ".join(flags))
+
+
 def tools_taken(seen: Observations) -> Verdict:
     """Whether one tool is taken, and a call of it comes back as a call."""
     skipped = unseen(seen)
@@ -341,6 +351,7 @@ def tools_taken(seen: Observations) -> Verdict:
             t("The plain request is answered, with one tool it is refused: {text}", text=excerpt(no.text, 140)),
             evidence(no),
             severity=severity,
+            fix=_right_flags(target.model) if code == "tool-choice-not-enabled" else "",
         )
     cross = seen.exchange("cross.tools")
     if cross is not None and (told := judged_exchange(seen, cross, "chat")).family == "tools-off":
@@ -349,6 +360,7 @@ def tools_taken(seen: Observations) -> Verdict:
             t("The server takes tools here and parses no call; on the chat path it says why: {text}", text=told.text),
             evidence(told),
             severity=severity,
+            fix=_right_flags(target.model),
         )
     judged = variation(seen, probe)
     spoken = judged.body.spoken if judged and judged.body and judged.grade == "works" else None
@@ -366,6 +378,7 @@ def tools_taken(seen: Observations) -> Verdict:
             "tool-parser-mismatch",
             t("The model called the tool, and the call arrived as text: {text}", text=excerpt(spoken.content, 100)),
             evidence(judged),
+            fix=_right_flags(target.model),
         )
     return None
 
