@@ -58,6 +58,7 @@ class Route:
     kind: str = "application/json"
     when: When | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    cut: str = ""
 
 
 def models(*ids: str, at: str = "/v1", **extra: Any) -> Route:
@@ -177,7 +178,7 @@ class FakeHttp:
                 else json.dumps(route.body, ensure_ascii=False).encode()
             )
         )
-        cut = "" if len(raw) <= request.max_body_bytes else f"more than {request.max_body_bytes} bytes"
+        cut = route.cut if len(raw) <= request.max_body_bytes else f"more than {request.max_body_bytes} bytes"
         raw = raw[: request.max_body_bytes]
         return HttpReply(route.status, (("content-type", route.kind), *route.headers), raw, 0.01, 0.01, cut)
 

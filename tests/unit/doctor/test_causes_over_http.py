@@ -1401,3 +1401,9 @@ def test_the_fix_for_tools_names_the_parser_of_a_known_model(examined: Examined)
     fix = diagnosis.findings[0].fix
     assert fix is not None
     assert "--enable-auto-tool-choice --tool-call-parser hermes" in fix.text
+
+
+def test_a_stream_that_is_cut_before_its_first_event_is_broken(examined: Examined) -> None:
+    cut = chat("", kind="text/event-stream", when=streams, cut="peer closed connection")
+    found = examined(PLAIN, models(), cut, chat())
+    assert found.findings[0].code == "broken-response-body"

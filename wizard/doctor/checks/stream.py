@@ -36,6 +36,8 @@ def stream_shape(seen: Observations) -> Verdict:
     assert body is not None and reply is not None
     if body.form == "stream":
         return tuple(_stream(judged, reply, body.events, wire))
+    if reply.cut and not reply.cut.startswith("more than"):
+        return found("broken-response-body", t("The stream is cut off: {why}", why=reply.cut), evidence(judged))
     if judged.grade == "works" and judge_reach(seen).best is not None:
         return found(
             "stream-mismatch", t("A stream was asked for, and JSON came."), evidence(judged), severity="warning"
