@@ -34,7 +34,7 @@ from .installing import (
     tokenizer_gguf,
 )
 from .processes import end_marked, marked
-from .vllm_servers import RealServer, serve_by_wizard, start_vllm, stop_by_wizard, stop_vllm
+from .vllm_servers import Nursery, RealServer, serve_by_wizard, start_vllm, stop_by_wizard, stop_vllm
 
 SERVED_NAME = "Scripted/Ready-64k"
 SERVER_ARGUMENTS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
@@ -99,7 +99,8 @@ class Workshop:
 
     def start(self, folder: Path, **how: object) -> RealServer:
         """A server that is stopped at the end of the session at the latest."""
-        server = start_vllm(self.runtime(), folder, self.folder / f"server-{len(self.servers)}", **how)
+        nursery = self.submit("nursery", lambda: Nursery(self.runtime(), self.folder / "nursery")).result()
+        server = start_vllm(nursery, folder, self.folder / f"server-{len(self.servers)}", **how)
         self.servers.append(server)
         return server
 
@@ -126,6 +127,8 @@ class Workshop:
         self.waiters.shutdown(wait=True, cancel_futures=True)
         for server in self.servers:
             stop_vllm(server)
+        if "nursery" in self.jobs:
+            self.jobs["nursery"].result().close()
         if (self.folder / "wizard").exists():
             stop_by_wizard(self.folder / "wizard")
         end_marked()
@@ -215,6 +218,12 @@ def start_server(workshop: Workshop) -> Iterator[Callable[..., RealServer]]:
 
 
 @pytest.fixture(scope="session")
+def scripted_model(workshop: Workshop) -> Path:
+    """The folder of the model that answers by script."""
+    return workshop.scripted_model()
+
+
+@pytest.fixture(scope="session")
 def tiny_model(workshop: Workshop) -> Callable[[str], Path]:
     """`tiny_model("dense" | "sliding" | "moe" | "mla")`: a folder with config and tokenizer, no weights; it is served
     with `--load-format dummy`."""
@@ -271,16 +280,22 @@ def wizard_on_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def find_shell() -> Callable[[str], Path]:
-    """`find_shell("zsh")`: its path. Skips where there is none, and fails where CI could have installed it."""
-    packages = {"bash": "bash", "dash": "dash", "zsh": "zsh", "fish": "fish"}
+def find_program() -> Callable[[str, str], Path]:
+    """`find_program("nginx", "nginx-light")`: the program's path. Where there is none, CI installs that package, and
+    fails if it cannot; elsewhere the test is skipped."""
 
-    def find(name: str) -> Path:
+    def find(name: str, package: str) -> Path:
         try:
-            return system_program(name, packages.get(name, ""))
+            return system_program(name, package)
         except LookupError as error:
-            if name in packages and os.environ.get("CI") == "true":
+            if package and os.environ.get("CI") == "true":
                 raise
             pytest.skip(str(error))
 
     return find
+
+
+@pytest.fixture(scope="session")
+def find_shell(find_program: Callable[[str, str], Path]) -> Callable[[str], Path]:
+    """`find_shell("zsh")`: its path; as find_program. PowerShell has no package here."""
+    return lambda name: find_program(name, name if name in ("bash", "dash", "zsh", "fish") else "")

@@ -32,19 +32,22 @@ ANSWER = "Ready."
 # Said once the output of the tool came back; the file that the call looks for has this word in its name and inside.
 PROOF_WORD = "periwinkle"
 PROVED = "The tool answered."
-# A question with this word gets a tool call, of the first of these tools that the client offers. They are the tools
-# that coding clients offer for a look at the folder, each with the arguments that its schema asks for.
+# A question with one of these words gets a tool call, of the first of these tools that the client offers. They are the
+# tools that coding clients offer for a look at the folder, each with the arguments that its schema asks for, and the
+# one that llm-setup's own probes offer.
 CALL_WORD = "inspect"
+CALL_WORDS = (CALL_WORD, "weather")
 TOOL_CALLS: dict[str, dict[str, Any]] = {
     "exec_command": {"cmd": "cat periwinkle.txt"},  # Codex
     "Bash": {"command": "cat periwinkle.txt"},  # Claude Code, Continue
     "bash": {"command": "cat periwinkle.txt"},  # opencode, Kilo, pi
     "run_commands": {"commands": ["cat periwinkle.txt"]},  # Cline
     "glob": {"pattern": "*.txt"},  # Qwen Code
+    "get_weather": {"city": "Paris"},
 }
 
 TEMPLATE = """\
-{%- set seen = namespace(tool=false, proof=false, question='') -%}
+{%- set seen = namespace(tool=false, proof=false, asked=false) -%}
 {%- if tools %}{{ '<|im_start|>system\\n# Tools\\n<tools>\\n' }}
 {%- for tool in tools %}{{ tool | tojson }}{{ '\\n' }}{% endfor %}{{ '</tools><|im_end|>\\n' }}{% endif %}
 {%- for message in messages %}
@@ -53,14 +56,16 @@ TEMPLATE = """\
 {%- for call in message.tool_calls or [] %}
 {{- '\\n<tool_call>\\n' }}{{ call.function | tojson }}{{ '\\n</tool_call>' }}{% endfor %}
 {{- '<|im_end|>\\n' }}
-{%- if message.role == 'user' %}{% set seen.question = seen.question + content %}{% endif %}
+{%- if message.role == 'user' %}
+{%- for word in @CALL_WORDS@ if word in content %}{% set seen.asked = true %}{% endfor %}
+{%- endif %}
 {%- if message.role == 'tool' %}{% set seen.tool = true %}{% endif %}
 {%- if message.role == 'tool' and @PROOF_WORD@ in content %}{% set seen.proof = true %}{% endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}
 {%- set say = namespace(start=@ANSWER@) %}
 {%- if seen.proof %}{% set say.start = @PROVED@ %}
-{%- elif not seen.tool and @CALL_WORD@ in seen.question %}
+{%- elif seen.asked and not seen.tool %}
 {%- set offered = (tools or []) | map(attribute='function.name') | list %}
 {%- for name, start in @TOOL_CALLS@ | reverse %}
 {%- if name in offered %}{% set say.start = start %}{% endif %}
@@ -183,7 +188,7 @@ def template(start_of: dict[str, str]) -> str:
         "ANSWER": start_of[ANSWER],
         "PROVED": start_of[PROVED],
         "PROOF_WORD": PROOF_WORD,
-        "CALL_WORD": CALL_WORD,
+        "CALL_WORDS": CALL_WORDS,
         "TOOL_CALLS": calls,
     }
     text = TEMPLATE

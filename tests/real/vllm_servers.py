@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .installing import cache_folder
 from .processes import Ended, environment, free_port, run
 
 START_LIMIT_S = 240
-# The CPU build: no downloads, no usage report, a KV cache of 1 GiB (else it takes nearly all memory).
+# The CPU build: no downloads, no usage report, a KV cache of 1 GiB (else it takes nearly all memory). The cache folder
+# keeps what vLLM finds out about a model's class, in a process of its own, at its first start.
 CPU_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -23,6 +27,7 @@ CPU_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_WORKER_MULTIPROC_METHOD": "fork",
+    "VLLM_CACHE_ROOT": str(cache_folder() / "vllm"),
 }
 
 
@@ -32,13 +37,13 @@ class ServerDied(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RealServer:
-    """A vLLM that listens on loopback. root: its URL without `/v1`. process: None where the wizard started it, else
-    the leader of a group of its own."""
+    """A vLLM that listens on loopback. root: its URL without `/v1`. pid: it leads a group of its own; 0 where the
+    wizard started it, and stops it."""
 
     root: str
     model: str
     key: str
-    process: subprocess.Popen[bytes] | None
+    pid: int
     log: Path
 
     @property
@@ -52,38 +57,66 @@ class RealServer:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
+class Nursery:
+    """The process that forks servers; see vllm_forks.py."""
+
+    def __init__(self, python: Path, work: Path) -> None:
+        work.mkdir(parents=True, exist_ok=True)
+        self._one_at_a_time = threading.Lock()
+        with (work / "nursery.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [python, Path(__file__).with_name("vllm_forks.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment(work, [python.parent], **CPU_ENVIRONMENT),
+                cwd=work,
+                start_new_session=True,
+            )
+
+    def fork(self, arguments: Sequence[str], env: dict[str, str], log: Path) -> int:
+        """A new server's pid."""
+        assert self._process.stdin and self._process.stdout
+        order = json.dumps({"arguments": list(arguments), "env": env, "log": str(log)})
+        with self._one_at_a_time:
+            print(order, file=self._process.stdin, flush=True)
+            return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End it; its servers live on."""
+        self._process.communicate()
+
+
 def start_vllm(
-    python: Path, folder: Path, work: Path, *, key: str = "", served_name: str = "", arguments: Sequence[str] = (),
+    nursery: Nursery, folder: Path, work: Path, *, key: str = "", served_name: str = "", arguments: Sequence[str] = (),
     env: dict[str, str] | None = None, wait: bool = True,
 ) -> RealServer:  # fmt: skip
     """Start `folder`'s model; with `wait`, return when it answers. Raises ServerDied, or TimeoutError after 4 min."""
     port = free_port()
     work.mkdir(parents=True, exist_ok=True)
     log = work / f"vllm-{port}.log"
-    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--enforce-eager", "--served-model-name", served_name or folder.name, *arguments]
+    name = served_name or folder.name
+    flags = ["--model", str(folder), "--host", "127.0.0.1", "--port", str(port), "--served-model-name", name]
     secret = {"VLLM_API_KEY": key} if key else {}
-    process_environment = environment(work, [python.parent], **CPU_ENVIRONMENT, **secret, **(env or {}))
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=process_environment,
-            cwd=work,
-            start_new_session=True,
-        )
-    server = RealServer(f"http://127.0.0.1:{port}", served_name or folder.name, key, process, log)
+    server_environment = environment(work, **CPU_ENVIRONMENT, **secret, **(env or {}))
+    pid = nursery.fork([*flags, "--enforce-eager", *arguments], server_environment, log)
+    server = RealServer(f"http://127.0.0.1:{port}", name, key, pid, log)
+    if wait:
+        wait_for(server)
+    return server
+
+
+def wait_for(server: RealServer) -> None:
+    """Return when it answers. Raises ServerDied, or TimeoutError after 4 min."""
     deadline = time.monotonic() + START_LIMIT_S
-    while wait and not answers(server.root):
-        if process.poll() is not None:
-            raise ServerDied(f"vLLM ended with {process.returncode}:\n{server.printed[-6000:]}")
+    while not answers(server.root):
+        if not alive(server.pid):
+            raise ServerDied(f"vLLM ended:\n{server.printed[-6000:]}")
         if time.monotonic() > deadline:
             stop_vllm(server)
             raise TimeoutError(f"vLLM did not answer within {START_LIMIT_S} s:\n{server.printed[-6000:]}")
         time.sleep(0.5)
-    return server
 
 
 def answers(root: str) -> bool:
@@ -95,22 +128,25 @@ def answers(root: str) -> bool:
         return False
 
 
+def alive(group: int) -> bool:
+    """Whether a process group has a member."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def stop_vllm(server: RealServer) -> None:
     """End its process group: ask, wait, kill; returns when all of it is gone."""
-    if server.process is None:
+    if not server.pid:
         raise ValueError("the wizard stops what the wizard started")
     for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(server.process.pid, number)
-        except ProcessLookupError:
+        if not alive(server.pid):
             return
+        os.killpg(server.pid, number)
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            server.process.poll()
-            try:
-                os.killpg(server.process.pid, 0)
-            except ProcessLookupError:
-                return
+        while alive(server.pid) and time.monotonic() < deadline:
             time.sleep(0.1)
 
 
@@ -127,7 +163,7 @@ def serve_by_wizard(
     if ended.code != 0:
         raise ServerDied(ended.text)
     log = home / "state" / "servers" / "real.log"
-    return RealServer(f"http://127.0.0.1:{port}", served_name, key_file.read_text(), None, log)
+    return RealServer(f"http://127.0.0.1:{port}", served_name, key_file.read_text(), 0, log)
 
 
 def stop_by_wizard(home: Path) -> Ended:
