@@ -7,7 +7,9 @@ from dataclasses import replace
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
+from wizard.endpoint.urls import ends_in_version, pasted_endpoint
 from wizard.i18n import t
+from wizard.problems import Problem
 
 
 def server_log(seen: Observations) -> Verdict:
@@ -35,7 +37,32 @@ def client_error(seen: Observations) -> Verdict:
             t("The error text is not known: {text}", text=" ".join(seen.error_text.split())[:160]),
             severity="info",
         )
+    problems = _that_fit(problems, seen)
     return tuple(replace(p, severity="warning") if seen.probed and p.severity == "error" else p for p in problems)
+
+
+def _that_fit(problems: tuple[Problem, ...], seen: Observations) -> tuple[Problem, ...]:
+    """The candidates that the given base URL does not contradict; the likeliest of them is the error."""
+    target = seen.targets[0] if seen.explicit and seen.targets else None
+    if target is None or not target.base_url.strip():
+        return problems
+    url = target.base_url.strip()
+    anthropic = target.wire == "messages"
+    impossible = {
+        "base-url-missing-v1": ends_in_version(url) or anthropic,
+        "base-url-full-endpoint": pasted_endpoint(url) is None,
+        "base-url-extra-v1": not ends_in_version(url) or (not anthropic and not url.rstrip("/").endswith("/v1/v1")),
+        "base-url-trailing-slash": not url.endswith("/"),
+    }
+    left = [problem for problem in problems if not impossible.get(problem.code, False)]
+    if url.endswith("/") and "//" in (seen.error_text or "").replace("://", ""):
+        what = t("The base URL ends in `/`, and the path in the text has two slashes.")
+        left = [found("base-url-trailing-slash", what), *left]
+    # What both the text and the URL's form say weighs more than what the text alone says.
+    left.sort(key=lambda problem: problem.code not in ("base-url-trailing-slash", "base-url-extra-v1"))
+    if left and any(p.severity == "error" for p in problems):
+        left = [replace(left[0], severity="error"), *(replace(p, severity="warning") for p in left[1:])]
+    return tuple(left)
 
 
 CHECKS = (

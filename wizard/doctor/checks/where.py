@@ -69,13 +69,23 @@ def form_of_url(seen: Observations) -> Verdict:
 
 
 def _by_form_alone(target: Target) -> Verdict:
-    """What the text of a URL tells without asking. Routers such as LiteLLM's are not given here as clients."""
+    """What the text of a URL tells without asking: only what no server could make right."""
     suffix = pasted_endpoint(target.base_url)
     if suffix and suffix != "/models":
         return found(
             "base-url-full-endpoint",
             t("The base URL ends in `{suffix}`, which clients add themselves.", suffix=suffix),
             commands=_apply(target, without_endpoint(target.base_url)),
+        )
+    bare = target.base_url.strip().rstrip("/")
+    if bare.endswith("/v1/v1") or (target.wire == "messages" and bare.endswith("/v1")):
+        return found(
+            "base-url-extra-v1",
+            t(
+                "The base URL ends in `/v1`, and the client adds `{path}`.",
+                path=urlsplit(url_of("x:", target.wire)).path,
+            ),
+            commands=_apply(target, bare.removesuffix("/v1")),
         )
     return None
 
