@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -47,6 +48,7 @@ class Workshop:
         self.folder = folder
         self.seconds: dict[str, float] = {}
         self.servers: list[RealServer] = []
+        self.left: dict[int, str] = {}
         # Two installers: there are two cores. What waits for another job has threads of its own.
         self.installers = ThreadPoolExecutor(2)
         self.waiters = ThreadPoolExecutor(8)
@@ -123,15 +125,20 @@ class Workshop:
 
     def close(self) -> None:
         """Stop all servers; whatever else still runs with our mark is killed."""
-        self.installers.shutdown(wait=True, cancel_futures=True)
-        self.waiters.shutdown(wait=True, cancel_futures=True)
+        self.installers.shutdown(wait=False, cancel_futures=True)
+        self.waiters.shutdown(wait=False, cancel_futures=True)
+        if any(job.running() for job in self.jobs.values()):
+            end_marked()  # interrupted: what the jobs wait for
+        self.installers.shutdown(wait=True)
+        self.waiters.shutdown(wait=True)
         for server in self.servers:
             stop_vllm(server)
-        if "nursery" in self.jobs:
-            self.jobs["nursery"].result().close()
+        nursery = self.jobs.get("nursery")
+        if nursery and nursery.done() and not nursery.cancelled() and not nursery.exception():
+            nursery.result().close()
         if (self.folder / "wizard").exists():
             stop_by_wizard(self.folder / "wizard")
-        end_marked()
+        self.left = end_marked()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -151,6 +158,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     ours = [item for item in session.items if item.path.is_relative_to(HERE)]
     if session.config.option.collectonly or not ours:
         return
+    # A time limit on the whole run (CI, `timeout`) ends it by SIGTERM: stop the servers then, too.
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
     base = Path(session.config._tmp_path_factory.mktemp("real"))  # type: ignore[attr-defined]
     workshop = session.config.stash[WORKSHOP] = Workshop(base)
     fixtures = {name for item in ours for name in getattr(item, "fixturenames", ())}
@@ -177,6 +186,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if workshop := config.stash.get(WORKSHOP, None):
         parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in workshop.seconds.items())
         terminalreporter.write_line(f"real: installed and started, two to three at a time: {parts}")
+        for pid, line in workshop.left.items():
+            terminalreporter.write_line(f"real: was still running at the end: {pid} {line[:150]}")
 
 
 @pytest.fixture(scope="session")

@@ -82,17 +82,28 @@ def run(
 
 
 def marked() -> dict[int, str]:
-    """Living processes that carry our mark: pid -> command line."""
-    found = {}
+    """Living processes that carry our mark, and all in a session with one: pid -> command line. vLLM's engine rewrites
+    its title over its environment, so that only its session tells whose it is."""
+    sessions: dict[int, list[int]] = {}
+    ours: set[int] = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
+            session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+            sessions.setdefault(session, []).append(int(folder.name))
             if f"{MARK_NAME}={MARK}".encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (
-                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                )
+                ours.add(session)
         except OSError:
             continue  # it ended meanwhile, or is not ours
-    return found
+    ours.discard(os.getsid(0))
+    return {pid: _command_line(pid) for session in ours for pid in sessions[session]}
+
+
+def _command_line(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return b" ".join(words).decode(errors="replace")
 
 
 def end_marked(but: frozenset[int] = frozenset()) -> dict[int, str]:

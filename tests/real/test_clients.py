@@ -74,6 +74,7 @@ def test_applying_twice_writes_once(client: Client, home: Home, scripted_server:
     assert home.files() == once
 
 
+@pytest.mark.parametrize("home_kind", ["lived-in"])
 @pytest.mark.parametrize("client", EVERY)
 def test_run_starts_it_with_nothing_of_its_own_changed(
     client: Client, home: Home, workshop: Workshop, scripted_server: RealServer

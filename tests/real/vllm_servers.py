@@ -84,7 +84,7 @@ class Nursery:
             return int(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End it; its servers live on."""
+        """End it, and every server of its that still runs."""
         self._process.communicate()
 
 
@@ -103,7 +103,11 @@ def start_vllm(
     pid = nursery.fork([*flags, "--enforce-eager", *arguments], server_environment, log)
     server = RealServer(f"http://127.0.0.1:{port}", name, key, pid, log)
     if wait:
-        wait_for(server)
+        try:
+            wait_for(server)
+        except BaseException:
+            stop_vllm(server)
+            raise
     return server
 
 
@@ -114,7 +118,6 @@ def wait_for(server: RealServer) -> None:
         if not alive(server.pid):
             raise ServerDied(f"vLLM ended:\n{server.printed[-6000:]}")
         if time.monotonic() > deadline:
-            stop_vllm(server)
             raise TimeoutError(f"vLLM did not answer within {START_LIMIT_S} s:\n{server.printed[-6000:]}")
         time.sleep(0.5)
 
