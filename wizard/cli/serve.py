@@ -88,9 +88,13 @@ def command(
     )
     machine = observe_machine(app.world)
     if app.dry_run:
-        from wizard.flows.serve_dry import show_dry_run
+        from wizard.flows.serve_dry import plan_dry_run, show_dry_run
 
-        show_dry_run(app.world, app.screen, machine, answers)
+        would = plan_dry_run(app.world, app.screen, machine, answers)
+        if app.screen.as_json:
+            app.screen.document({"status": "ok", **would.as_json()})
+        else:
+            show_dry_run(app.screen, would)
         return
     questions = Questions(app.screen, yes=app.yes, may_ask=app.may_ask)
     ask_token = (lambda text: questions.secret("HF_TOKEN", text)) if app.may_ask else None

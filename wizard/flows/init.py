@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint, Profile
@@ -20,6 +20,9 @@ from wizard.serving import embedded
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.ui.questions import Choice, Questions
 from wizard.ui.screen import Screen
+
+if TYPE_CHECKING:
+    from wizard.flows.serve_model import ServeAnswers
 
 Source = Literal["serve", "url"]
 
@@ -179,6 +182,8 @@ class InitFlow:
 
     def _serve_here(self, machine: Machine, clients: tuple[str, ...]) -> tuple[Endpoint, Profile]:
         record = self._healthy_server()
+        if record is None and self.dry_run:
+            return self._would_serve(machine, clients)
         if record is None:
             record = self._start_server(machine, clients)
         key = self.world.secrets.get(record.key_reference) if record.key_reference else None
@@ -228,11 +233,12 @@ class InitFlow:
             self.screen.step("warning", t("the server of an earlier run is not there any more"), seen.error)
         return None
 
-    def _start_server(self, machine: Machine, clients: tuple[str, ...]) -> ServerRecord:
-        from wizard.flows.serve_model import ServeAnswers, prepare, read_pin, serve_model
+    def _wanted(self, machine: Machine, clients: tuple[str, ...]) -> ServeAnswers:
+        """What is to be served, as `serve` would be told."""
+        from wizard.flows.serve_model import ServeAnswers, read_pin
 
         given = self.answers
-        wanted = ServeAnswers(
+        return ServeAnswers(
             model=given.model or self._recommended_model(machine, clients),
             host=given.host,
             port=given.port,
@@ -242,6 +248,30 @@ class InitFlow:
             pins=tuple(read_pin(text) for text in given.pins),
             replace_running=True,
         )
+
+    def _would_serve(self, machine: Machine, clients: tuple[str, ...]) -> tuple[Endpoint, Profile]:
+        """The endpoint that a start would give, for `--dry-run`; its key is made at the start."""
+        from wizard.flows.serve_dry import plan_dry_run, show_dry_run
+
+        would = plan_dry_run(self.world, self.screen, machine, self._wanted(machine, clients))
+        show_dry_run(self.screen, would)
+        self.journey.document["serve"] = would.as_json()
+        root = f"http://{would.host}:{would.port}"
+        profile = Profile(
+            name=DEFAULT_NAME,
+            openai_base_url=f"{root}/v1",
+            anthropic_base_url=root,
+            model=would.served_name,
+            max_model_len=would.max_model_len,
+            kind="vllm",
+            server=DEFAULT_NAME,
+        )
+        return profile.endpoint(Secret("made-when-the-server-starts")), profile
+
+    def _start_server(self, machine: Machine, clients: tuple[str, ...]) -> ServerRecord:
+        from wizard.flows.serve_model import prepare, serve_model
+
+        wanted = self._wanted(machine, clients)
         with self._station("prepare"):
             self.screen.title(t("vLLM and model"))
             prepared = prepare(self.world, self.screen, machine, wanted)

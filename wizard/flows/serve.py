@@ -130,7 +130,7 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
             raise ProblemError(_unknown_holder(world, name))
         port = _choose_port(world, wanted.host, wanted.port, name)
         key_reference = _keep_key(world, wanted)
-        served_name = flag_value(wanted.arguments, "--served-model-name") or _served_name(wanted.model)
+        served_name = flag_value(wanted.arguments, "--served-model-name") or served_name_of(wanted.model)
         announced = ServerRecord(
             name=name,
             pid=0,
@@ -547,7 +547,7 @@ def fresh_key() -> Secret:
     return Secret("sk-" + secrets.token_urlsafe(32))
 
 
-def _served_name(model: str) -> str:
+def served_name_of(model: str) -> str:
     """A folder is served by its own name; a hub id as it is."""
     return Path(model).name if os.sep in model and Path(model).is_absolute() else model
 

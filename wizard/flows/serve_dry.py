@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
+from typing import Any
 
 from wizard.effects.world import World
 from wizard.flows.install import plan_new_runtime
 from wizard.flows.runtime import find_runtime, given_runtime
+from wizard.flows.serve import served_name_of
 from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.serving import embedded
 from wizard.serving.runtime import Runtime
-from wizard.serving.start import DEFAULT_PORT
+from wizard.serving.start import DEFAULT_PORT, flag_value
 from wizard.ui.screen import Screen
 
 
-def show_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> None:
-    """Show the install's commands where there is no vLLM, then the server's command and variables."""
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a start would run. installs: the commands before it, where there is no vLLM."""
+
+    installs: tuple[tuple[str, ...], ...]
+    version: str
+    command: tuple[str, ...]
+    env: dict[str, str]
+    model: str
+    served_name: str
+    max_model_len: int | None
+    host: str
+    port: int
+
+    def as_json(self) -> dict[str, Any]:
+        """For `serve --dry-run --json` and `init --dry-run --json`."""
+        return {
+            "install": [list(words) for words in self.installs],
+            "command": list(self.command),
+            "env": self.env,
+            "model": self.model,
+        }
+
+
+def plan_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> DryRun:
+    """What `serve` would run; nothing is installed, fetched or started for it."""
     runtime: Runtime | None = given_runtime(world, answers.vllm) if answers.vllm else None
     if runtime is None and answers.vllm_version is None:
         runtime = find_runtime(world, screen, machine)
@@ -32,22 +59,20 @@ def show_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeA
     model, arguments, env = planned_arguments(world, machine, answers, version)
     port = answers.port or DEFAULT_PORT
     command = (*serve, model, "--host", answers.host, "--port", str(port), *arguments)
-    if screen.as_json:
-        screen.document(
-            {
-                "status": "ok",
-                "install": [list(words) for words in installs],
-                "command": list(command),
-                "env": env,
-                "model": answers.model or embedded.MODEL_ID,
-            }
-        )
-        return
-    if installs:
-        screen.title(t("Would install vLLM {version}", version=version))
-        for words in installs:
+    name = flag_value(arguments, "--served-model-name") or served_name_of(model)
+    wanted = answers.model or embedded.MODEL_ID
+    length = flag_value(arguments, "--max-model-len") or ""
+    tokens = int(length) if length.isdecimal() else None
+    return DryRun(installs, version or "", command, env, wanted, name, tokens, answers.host, port)
+
+
+def show_dry_run(screen: Screen, would: DryRun) -> None:
+    """Show the install's commands where there is no vLLM, then the server's command and variables."""
+    if would.installs:
+        screen.title(t("Would install vLLM {version}", version=would.version))
+        for words in would.installs:
             screen.line("  $ " + shlex.join(words))
     screen.title(t("Would start"))
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
-    screen.line("  $ " + " ".join(part for part in (settings, shlex.join(command)) if part))
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in would.env.items())
+    screen.line("  $ " + " ".join(part for part in (settings, shlex.join(would.command)) if part))
     screen.line("  " + t("with a key in VLLM_API_KEY; nothing was installed, written or started."))

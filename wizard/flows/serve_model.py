@@ -162,7 +162,7 @@ def _given_kv_space(world: World) -> int | None:
 def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, answers: ServeAnswers) -> Prepared:
     from wizard.flows.embedded import ensure_embedded_model
     from wizard.flows.plan import plan_for
-    from wizard.serving.embedded import too_small_for_an_agent
+    from wizard.serving.embedded import reasons, too_small_for_an_agent
 
     model = ensure_embedded_model(world, screen, runtime)
     arguments = _embedded_arguments(model, answers)
@@ -172,15 +172,16 @@ def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, 
     space = _given_kv_space(world) or int(environment["VLLM_CPU_KVCACHE_SPACE"])
     environment["VLLM_CPU_KVCACHE_SPACE"] = str(space)
     intent = Intent(vllm_version=runtime.vllm_version, pins=pins, kv_space_gib=space)
-    return Prepared(
-        runtime,
-        model.folder,
-        arguments,
-        environment,
-        model.weights_gib,
-        (too_small_for_an_agent(),),
-        plan_for(world, model.folder, machine=machine, intent=intent),
+    plan = plan_for(world, model.folder, machine=machine, intent=intent)
+    why = reasons()
+    given = {pin.flag for pin in answers.pins}
+    flags = tuple(
+        flag if flag.flag in given else replace(flag, reason=why.get(flag.flag, flag.reason), source="model")
+        for flag in plan.flags
     )
+    # Too little memory is no reason not to try a model of 0.3 GiB: the estimate is of the whole server, and said.
+    plan = replace(plan, flags=flags, fits=True, problems=(), warnings=tuple(p.what for p in plan.problems))
+    return Prepared(runtime, model.folder, arguments, environment, model.weights_gib, (too_small_for_an_agent(),), plan)
 
 
 def pins_of(arguments: tuple[str, ...]) -> tuple[Pin, ...]:
@@ -246,6 +247,10 @@ def serve_model(
                 replace_running=answers.replace_running,
             )
         except ServerDiedError as error:
+            if error.problem.code == "port-in-use" and port is None and restart < MAX_RESTARTS:
+                # vLLM opens its port half a minute after it was found free; nobody asked for this one in particular.
+                screen.step("warning", t("another program took the port meanwhile; taking the next free one"))
+                continue
             changed = next_start(prepared.arguments, prepared.env, error.remedies)
             if changed is None or restart == MAX_RESTARTS:
                 raise

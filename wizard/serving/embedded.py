@@ -45,6 +45,21 @@ tokenizer.save_pretrained(out)
 print("written", flush=True)
 """
 
+
+def reasons() -> dict[str, str]:
+    """Why each flag that this model is always served with; by flag."""
+    return {
+        "--served-model-name": t("A short name without a slash works in every client."),
+        "--max-model-len": t("All that the model can."),
+        "--enforce-eager": t(
+            "Compiling would take four minutes at each start, for a model that answers at once anyway."
+        ),
+        "--enable-auto-tool-choice": t("Clients send tools; without this vLLM refuses such requests."),
+        "--tool-call-parser": t("The chat template below asks for calls in this form."),
+        "--chat-template": t("The model's own template leaves tools out."),
+    }
+
+
 DOWNLOAD_SCRIPT = """\
 import sys
 from huggingface_hub import snapshot_download

@@ -97,3 +97,12 @@ def test_a_client_file_that_does_not_parse_is_left_alone(llm_setup: Any, endpoin
     assert str(broken) in done.stderr
     assert broken.read_bytes() == b'model = "mine\n'
     assert not (home / ".claude").exists()
+
+
+def test_a_dry_run_of_serving_here_installs_and_starts_nothing(llm_setup: Any, home: Path) -> None:
+    done = llm_setup("init", "--yes", "--dry-run", "--client", "codex", LLM_SETUP_API_KEY="")
+    assert done.returncode == 0, done.stderr
+    assert "Would install vLLM" in done.stdout
+    assert "--served-model-name smollm2-135m-instruct" in done.stdout
+    assert "+model_context_window = 8192" in done.stdout
+    assert list(home.iterdir()) == []
