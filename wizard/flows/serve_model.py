@@ -20,7 +20,7 @@ from wizard.planning.pins import parse_pin
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.secret import Secret
 from wizard.serving.embedded import EmbeddedModel
-from wizard.serving.phases import clean_line
+from wizard.serving.phases import Progress, advance, clean_line
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.serving.remedies import MAX_RESTARTS, next_start, restart_pause_s
 from wizard.serving.runtime import Runtime
@@ -268,8 +268,21 @@ def serve_model(
             port = None
         else:
             remember_profile(world, record)
+            if prepared.plan is not None:
+                remember_measured(world, record, prepared.plan)
             return record
     raise AssertionError("the last attempt returns or raises")
+
+
+def remember_measured(world: World, record: ServerRecord, plan: ServePlan) -> None:
+    """What vLLM measured replaces the estimate in the next plan for this machine."""
+    from wizard.flows.plan import remember_start
+
+    progress = Progress()
+    for line in LogReader(Path(record.log)).new_lines():
+        progress = advance(progress, line, 0.0)
+    measured = progress.measured
+    remember_start(world, plan, kv_gib=measured.kv_gib, weights_gib=measured.weights_gib)
 
 
 def remember_profile(world: World, record: ServerRecord) -> Profile:
