@@ -5,6 +5,7 @@ The lines are those of vLLM 0.32.0 (CPU build, SmolLM2-135M-Instruct), shortened
   slow          waits 0.3 s between phases
   die=TEXT      prints TEXT and exits 1 while loading weights
   die-until=N   dies of a context that is too long until --max-model-len is at most N
+  port-taken-once=FILE  finds its port taken unless FILE is there, and makes FILE
   silent        prints one phase and never goes on
   stubborn      it and its child ignore TERM
   unready       the port opens and /health says 503
@@ -119,6 +120,10 @@ def serve() -> None:
             " engine."
         )
         say("RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}")
+        os._exit(1)
+    if "port-taken-once" in WORDS and not Path(WORDS["port-taken-once"]).exists():
+        Path(WORDS["port-taken-once"]).touch()
+        say("OSError: [Errno 98] Address already in use")
         os._exit(1)
     if "die" in WORDS:
         say(WORDS["die"])

@@ -78,6 +78,24 @@ def test_a_port_that_was_asked_for_and_is_taken_is_named(place: Place) -> None:
         assert place.record()["port"] != port
 
 
+def test_a_chosen_port_that_is_taken_meanwhile_is_replaced_and_one_that_was_asked_for_is_not(place: Place) -> None:
+    once = place.root / "once"
+    ended = place.serve(standin=f"port-taken-once={once}")
+    assert ended.returncode == 0, ended.stderr
+    assert "meanwhile" in ended.stdout
+    place.run("stop")
+    once.unlink()
+    ended = place.serve("--port", str(place_port()), standin=f"port-taken-once={once}")
+    assert ended.returncode == 1
+    assert "[port-in-use]" in ended.stderr
+
+
+def place_port() -> int:
+    """A port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def test_a_death_is_named_from_its_log_soon_after_it(place: Place) -> None:
     text = "ValueError: Total number of attention heads (9) must be divisible by tensor parallel size (8)."
     begun = time.monotonic()

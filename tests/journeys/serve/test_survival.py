@@ -64,6 +64,7 @@ def test_many_starts_and_stops_leave_nothing_and_grow_nothing(place: Place, monk
     from wizard.effects.files import Files
     from wizard.effects.http import Http
     from wizard.effects.paths import state_paths
+    from wizard.effects.ports import free_port
     from wizard.effects.world import World
     from wizard.flows.runtime import given_runtime
     from wizard.flows.serve import start_server, stop_server
@@ -77,7 +78,8 @@ def test_many_starts_and_stops_leave_nothing_and_grow_nothing(place: Place, monk
         files: set[str] = set()
         memory = 0
         for number in range(5 * ROUNDS):
-            start_server(world, screen, runtime, name="local", model=str(place.home), arguments=())
+            port = free_port("127.0.0.1")
+            start_server(world, screen, runtime, name="local", model=str(place.home), arguments=(), port=port)
             assert stop_server(world, screen, "local")
             descriptors = len(list(Path("/proc/self/fd").iterdir()))
             if number == 2:
