@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import urlsplit, urlunsplit
+
+from wizard.i18n import t
+from wizard.problems import ProblemError, usage_error
 
 # What people paste instead of a base URL, longest first.
 _ENDPOINT_SUFFIXES = (
@@ -30,6 +34,39 @@ def tidy(url: str) -> str:
         url = ("http://" if local or url.startswith("[::1]") else "https://") + url
     parts = urlsplit(url)
     return urlunsplit((parts.scheme.lower(), parts.netloc, re.sub(r"/+$", "", parts.path), "", ""))
+
+
+def check_base_url(url: str) -> str:
+    """The URL tidied, when a request can be sent to it.
+
+    Raises a usage problem (`base-url-invalid`): no http or https, no host, a host or port that does not parse, blanks or
+    control characters, bytes that are no text, or a password inside, which would be shown wherever the URL is.
+    """
+    shown = url.encode("unicode_escape").decode()[:200]
+    if not url.strip():
+        raise _no_url(t("The base URL is empty."))
+    if any(not character.isprintable() or character.isspace() for character in url.strip()):
+        raise _no_url(t("`{url}` is no URL.", url=shown))
+    try:
+        parts = urlsplit(tidy(url))
+        host, port = parts.hostname or "", parts.port
+        if parts.netloc.rpartition("@")[2].startswith("["):
+            ipaddress.IPv6Address(host.partition("%")[0])
+    except ValueError:
+        raise _no_url(t("`{url}` is no URL.", url=shown)) from None
+    if parts.scheme not in ("http", "https") or not host or port == 0:
+        raise _no_url(t("`{url}` is no URL.", url=shown))
+    if "@" in parts.netloc:
+        raise _no_url(
+            t("A base URL with a user or a password inside is not taken: it would be shown wherever the URL is.")
+        )
+    return tidy(url)
+
+
+def _no_url(what: str) -> ProblemError:
+    return usage_error(
+        "base-url-invalid", what, t("Example: http://127.0.0.1:8000/v1; a key goes into LLM_SETUP_API_KEY.")
+    )
 
 
 def pasted_endpoint(url: str) -> str | None:

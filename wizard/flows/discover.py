@@ -10,7 +10,7 @@ from wizard.endpoint.exchange import HttpFailure, HttpRequest
 from wizard.endpoint.model import Endpoint, EndpointKind
 from wizard.endpoint.replies import judge_models
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError, usage_error
+from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
 
 
@@ -20,9 +20,7 @@ def discover_endpoint(world: World, url: str, model: str | None, key: Secret | N
     Raises ProblemError when nothing answers, or when several models are served and none was named. A refused key is
     no error here: the proof that follows says so with its evidence.
     """
-    parts = urlsplit(urls.tidy(url))
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(blank in parts.netloc for blank in " \t"):
-        raise usage_error("base-url-invalid", t("`{url}` is no URL.", url=url), t("Example: http://127.0.0.1:8000/v1"))
+    url = urls.check_base_url(url)
     candidates = discover.openai_candidates(url)
     asked = []
     for candidate in candidates:

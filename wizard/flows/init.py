@@ -136,7 +136,7 @@ class InitFlow:
         return self.questions.several("--client NAME", t("Which clients should use it?"), rows, recommended)
 
     def _source(self) -> Source:
-        if self.answers.base_url:
+        if self.answers.base_url is not None:
             return "url"
         chosen = self.questions.choose(
             "--base-url URL",

@@ -3,6 +3,7 @@
 import pytest
 
 from wizard.endpoint import urls
+from wizard.problems import ProblemError
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,34 @@ def test_the_version_is_added_and_removed_once(url: str, with_v1: str, without_v
 )
 def test_a_pasted_endpoint_gives_its_base(url: str, base: str) -> None:
     assert urls.without_endpoint(url) == base
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("ftp://h/v1", id="ftp"),
+        pytest.param("file:///etc/passwd", id="file"),
+        pytest.param("http://", id="no-host"),
+        pytest.param("http://[::1", id="half-an-address"),
+        pytest.param("http://[zz]:1", id="no-address"),
+        pytest.param("localhost:99999", id="port-too-large"),
+        pytest.param("http://h:abc", id="port-of-letters"),
+        pytest.param("http://a b/v1", id="blank"),
+        pytest.param("http://h/\x1b]0;x\x07", id="escape"),
+        pytest.param("http://\udcff/", id="not-text"),
+        pytest.param("http://user:hunter2pass@h:1", id="password"),
+    ],
+)
+def test_what_cannot_be_asked_is_wrong_usage_and_shows_no_password(url: str) -> None:
+    with pytest.raises(ProblemError) as raised:
+        urls.check_base_url(url)
+    assert raised.value.problem.code == "base-url-invalid"
+    assert raised.value.exit_code == 2
+    assert "hunter2pass" not in str(raised.value.problem)
+    str(raised.value.problem).encode()
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:8000/v1", "https://h/v1/", "127.0.0.1:8000", "http://h:1/v1?x=1"])
+def test_what_can_be_asked_is_tidied(url: str) -> None:
+    assert urls.check_base_url(url) == urls.tidy(url)
