@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import os
@@ -104,8 +105,11 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run a command and exit: 0 fine, 1 a problem, 2 wrong usage, 3 our bug, 130 interrupted."""
     arguments = sys.argv[1:] if argv is None else argv
     as_json = "--json" in arguments
+    _prepare_streams()
     _speak(arguments)
     try:
+        _check_text(arguments)
+        _interrupt_on_termination()
         code = group.main(arguments, prog_name="llm-setup", standalone_mode=False)
     except ProblemError as error:
         _show(error.problem, as_json)
@@ -121,20 +125,66 @@ def main(argv: list[str] | None = None) -> NoReturn:
         _show(Problem("wrong-usage", error.format_message(), fix=fix), as_json)
         sys.exit(ExitCode.USAGE)
     except (KeyboardInterrupt, click.Abort):
-        sys.stderr.write("\n")
+        with contextlib.suppress(OSError):
+            sys.stderr.write("\n")
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader (`| head`) has gone; what it wanted it has. Python's own flush at exit must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         sys.exit(ExitCode.FINE)
     except Exception as error:
         problem = _refused_by_the_system(error) if isinstance(error, OSError) else None
         if problem is not None:
+            if isinstance(error, OSError) and not error.filename:
+                _give_up_stdout()  # what is full or broken may be where our own output goes
             _show(problem, as_json)
             sys.exit(ExitCode.PROBLEM)
         _bug(error, as_json)
         sys.exit(ExitCode.BUG)
     sys.exit(code or ExitCode.FINE)
+
+
+def _prepare_streams() -> None:
+    """Output that was closed (`>&-`) goes nowhere; what a terminal's encoding has not is shown as `?`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 (as long as the process)
+        elif isinstance(stream, io.TextIOWrapper):
+            utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+            stream.reconfigure(errors="backslashreplace" if utf8 else "replace")
+
+
+def _give_up_stdout() -> None:
+    """What is still in stdout's buffer goes nowhere, so that Python's flush at exit has nothing to complain of."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Arguments are text. Bytes that are none in this locale would break whatever they are written into."""
+    for word in arguments:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode("utf-8", "backslashreplace").decode()
+            raise ProblemError(
+                Problem("not-text", t("`{word}` has bytes that are no text in UTF-8.", word=shown)), ExitCode.USAGE
+            ) from None
+
+
+def _interrupt_on_termination() -> None:
+    """TERM and a closed terminal end a command as Ctrl-C does: what was begun is ended, and nothing is left half."""
+    import signal
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # `nohup` asks to be left alone; a handler of somebody else stays.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, interrupt)
 
 
 def _speak(arguments: Sequence[str]) -> None:
@@ -151,10 +201,6 @@ def _speak(arguments: Sequence[str]) -> None:
 
         translate_click()
         translate_help(group)
-        for stream in (sys.stdout, sys.stderr):
-            # A terminal of another encoding shows `?` for what it has not, rather than ending the command.
-            if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
-                stream.reconfigure(errors="replace")
 
 
 def _show(problem: Problem, as_json: bool) -> None:
@@ -162,8 +208,10 @@ def _show(problem: Problem, as_json: bool) -> None:
 
     screen = Screen(as_json=as_json)
     if as_json:
-        screen.document({"status": "error", "problems": [problem.as_json()]})
-    screen.problem(problem)
+        with contextlib.suppress(OSError):
+            screen.document({"status": "error", "problems": [problem.as_json()]})
+    with contextlib.suppress(OSError):
+        screen.problem(problem)
 
 
 def _refused_by_the_system(error: OSError) -> Problem | None:

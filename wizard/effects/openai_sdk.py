@@ -22,9 +22,19 @@ class SdkAnswer:
 
 
 def ask_openai_sdk(
-    base_url: str, model: str, key: Secret | None, prompt: str, *, max_tokens: int = 16, timeout_s: float = 60.0
+    base_url: str,
+    model: str,
+    key: Secret | None,
+    prompt: str,
+    *,
+    direct: bool,
+    max_tokens: int = 16,
+    timeout_s: float = 60.0,
 ) -> SdkAnswer:
-    """Stream one short chat with `openai.OpenAI(base_url=..., api_key=...)`. Never raises for what the server does."""
+    """Stream one short chat with `openai.OpenAI(base_url=..., api_key=...)`. Never raises for what the server does.
+
+    direct: past the proxies that the environment names.
+    """
     import httpx2
     import openai
 
@@ -33,7 +43,7 @@ def ask_openai_sdk(
     try:
         with (
             # Nothing is retried: what fails once has failed.
-            httpx2.Client(timeout=httpx2.Timeout(timeout_s, connect=4.0)) as http,
+            httpx2.Client(timeout=httpx2.Timeout(timeout_s, connect=4.0), trust_env=not direct) as http,
             openai.OpenAI(
                 base_url=base_url, api_key=key.reveal() if key else _NO_KEY, max_retries=0, http_client=http
             ) as client,

@@ -160,7 +160,13 @@ class InitFlow:
         assert self.answers.base_url is not None
         self.screen.title(t("Endpoint"))
         key = self.answers.key or self._remembered_key(self.answers.base_url)
-        endpoint = discover_endpoint(self.world, self.answers.base_url, self.answers.model, key)
+        try:
+            endpoint = discover_endpoint(self.world, self.answers.base_url, self.answers.model, key)
+        except ProblemError as error:
+            if error.problem.code != "server-unreachable":
+                raise
+            trial = Endpoint("", self.answers.base_url, None, self.answers.model or "", key)
+            raise ProblemError(self._root_cause(trial) or error.problem) from error
         name = self.answers.profile or _profile_name(endpoint.openai_base_url)
         self.screen.step(
             "ok", endpoint.openai_base_url, t("model {model}, key {key}", model=endpoint.model, key=endpoint.key_hint)
@@ -345,15 +351,8 @@ class InitFlow:
 
     def _why_unproved(self, endpoint: Endpoint, proof: Proof) -> Problem:
         """The doctor's root cause, with what the proof saw; the proof's own lines where the doctor finds none."""
-        from wizard.flows.doctor import KEY_VARIABLE, DoctorOptions, run_doctor
-
         saw = tuple(f"{step.title}: {step.detail}" for step in proof.failed)
-        self.screen.step("running", t("the doctor looks for the cause"))
-        key = endpoint.key.reveal() if endpoint.key else ""
-        asked = replace(self.world, env={**self.world.env, KEY_VARIABLE: key})
-        options = DoctorOptions(base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk")
-        report = run_doctor(asked, self.screen, options)
-        found = next((f for f in report.diagnosis.findings if f.severity == "error"), None)
+        found = self._root_cause(endpoint)
         if found is not None:
             return found.seen(*(line for line in saw if line not in found.saw))
         return Problem(
@@ -362,6 +361,17 @@ class InitFlow:
             saw=saw,
             fix=Fix(t("Let the doctor look closer."), ("llm-setup doctor",)),
         )
+
+    def _root_cause(self, endpoint: Endpoint) -> Problem | None:
+        """What the doctor finds first at an endpoint that does not do; None where it finds no error."""
+        from wizard.flows.doctor import KEY_VARIABLE, DoctorOptions, run_doctor
+
+        self.screen.step("running", t("the doctor looks for the cause"))
+        key = endpoint.key.reveal() if endpoint.key else ""
+        asked = replace(self.world, env={**self.world.env, KEY_VARIABLE: key})
+        options = DoctorOptions(base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk")
+        report = run_doctor(asked, self.screen, options)
+        return next((found for found in report.diagnosis.findings if found.severity == "error"), None)
 
     def _write_clients(self, endpoint: Endpoint, clients: tuple[str, ...]) -> tuple[str, ...]:
         """The clients whose files now hold this endpoint: none when the question was answered with no."""

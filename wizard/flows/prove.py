@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wizard.effects.world import World
@@ -64,6 +64,7 @@ def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint, *, ours: bo
 
     Protocols that only some clients need (`responses`, `messages`, tools) are errors for a server that we started
     (ours), and warnings elsewhere: the endpoint may do without, and clients that need them are left out.
+    Ours is asked past any proxy that the environment names: it is on this machine.
     calls_tools False: the model is known to be too small to call a tool by itself, so its call is forced at once.
     """
     steps: list[ProofStep] = []
@@ -79,12 +80,13 @@ def prove_endpoint(world: World, screen: Screen, endpoint: Endpoint, *, ours: bo
     return Proof(tuple(steps), frozenset(speaks), models)
 
 
+_Ask = Callable[[HttpRequest], tuple[HttpReply | HttpFailure, float]]
 _Step = tuple[ProofStep, Capability | None, Any]
 
 
 def _steps(world: World, endpoint: Endpoint, *, ours: bool, calls_tools: bool) -> Iterator[_Step]:
     def ask(request: HttpRequest) -> tuple[HttpReply | HttpFailure, float]:
-        reply = world.http.send(request)
+        reply = world.http.send(replace(request, trust_env=not ours))
         return reply, reply.elapsed_s
 
     def verdict(
@@ -120,9 +122,9 @@ def _steps(world: World, endpoint: Endpoint, *, ours: bool, calls_tools: bool) -
     judged = replies.judge_chat_stream(reply)
     yield verdict("stream", t("stream, with usage"), judged, seconds, "stream", needed=True)
 
-    yield _sdk(endpoint)
+    yield _sdk(endpoint, direct=ours)
 
-    yield _tools(world, endpoint, needed=ours, calls_tools=calls_tools)
+    yield _tools(ask, endpoint, needed=ours, calls_tools=calls_tools)
 
     reply, seconds = ask(requests.responses_request(endpoint, tools=[requests.responses_tool()]))
     yield verdict("responses", "/v1/responses", replies.judge_responses(reply), seconds, "responses", needed=ours)
@@ -151,11 +153,11 @@ def _without_key(reply: HttpReply | HttpFailure, seconds: float, *, ours: bool) 
     return ProofStep("models-without-key", title, "warning", judged.detail, seconds), None, None
 
 
-def _sdk(endpoint: Endpoint) -> _Step:
+def _sdk(endpoint: Endpoint, *, direct: bool) -> _Step:
     """The same through the openai SDK, as most programs do it: its own parsing of the stream must find the text."""
     from wizard.effects.openai_sdk import ask_openai_sdk
 
-    answer = ask_openai_sdk(endpoint.openai_base_url, endpoint.model, endpoint.key, requests.HELLO)
+    answer = ask_openai_sdk(endpoint.openai_base_url, endpoint.model, endpoint.key, requests.HELLO, direct=direct)
     detail = answer.error or replies.excerpt(answer.text, 60) or t("no text in {n} tokens", n=answer.completion_tokens)
     status: StepStatus = "error" if answer.error else "ok"
     return (
@@ -165,25 +167,24 @@ def _sdk(endpoint: Endpoint) -> _Step:
     )
 
 
-def _tools(world: World, endpoint: Endpoint, *, needed: bool, calls_tools: bool) -> _Step:
+def _tools(ask: _Ask, endpoint: Endpoint, *, needed: bool, calls_tools: bool) -> _Step:
     """A call by the model itself; else, on vLLM, the call's text is forced, so that the parser is proved at least."""
     title = t("tool-call round trip")
     seconds, note = 0.0, ""
     judged = Judged("no-tool-call")
     if calls_tools:
-        reply = world.http.send(requests.tool_call_request(endpoint))
-        seconds = reply.elapsed_s
+        reply, seconds = ask(requests.tool_call_request(endpoint))
         judged = replies.judge_chat(reply, wants_tool_call=True)
     if judged.trouble == "no-tool-call":
         forced = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-        reply = world.http.send(requests.tool_call_request(endpoint, constrained_to=forced))
-        seconds += reply.elapsed_s
+        reply, more = ask(requests.tool_call_request(endpoint, constrained_to=forced))
+        seconds += more
         second = replies.judge_chat(reply, wants_tool_call=True)
         if second.ok:
             judged, note = second, t("the server parses calls; this model made none unless forced")
     if judged.ok:
-        reply = world.http.send(requests.tool_result_request(endpoint, judged.value))
-        seconds += reply.elapsed_s
+        reply, more = ask(requests.tool_result_request(endpoint, judged.value))
+        seconds += more
         after = replies.judge_chat(reply)
         if after.trouble not in ("", "empty-content"):
             judged = after

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Literal
@@ -30,6 +31,12 @@ _MARKS: dict[Mark, tuple[str, str, str]] = {
 _SEVERITY_COLOUR = {"error": "31", "warning": "33", "info": "36"}
 # The words of both tables, as the catalogues have them.
 _WORDS = ("ok", "failed", "skipped", "...", "info", "warning", "error")
+
+
+# Line ends and tabs are layout; the rest of C0, DEL and C1 steers a terminal. Our own colours are let through where
+# colours are shown.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_BUT_COLOUR = re.compile(r"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Screen:
@@ -74,7 +81,14 @@ class Screen:
 
     def line(self, text: str = "") -> None:
         """One line for people."""
-        print(redact(text), file=self._people, flush=True)
+        print(self._safe(text), file=self._people, flush=True)
+
+    def _safe(self, text: str) -> str:
+        """Without keys, and without control characters: texts of servers and files must not steer the terminal."""
+        shown = redact(text)
+        if self.colour:
+            return _CONTROL_BUT_COLOUR.sub(_escaped, shown)
+        return _CONTROL.sub(_escaped, shown)
 
     def title(self, text: str) -> None:
         """A heading."""
@@ -90,7 +104,7 @@ class Screen:
 
     def problem(self, problem: Problem) -> None:
         """A problem in full; to stderr when it is an error."""
-        print(redact("\n".join(self.problem_lines(problem))), file=self._err, flush=True)
+        print(self._safe("\n".join(self.problem_lines(problem))), file=self._err, flush=True)
 
     def problem_lines(self, problem: Problem) -> Sequence[str]:
         """The lines of a problem: what, why, saw, fix with its commands, docs."""
@@ -109,6 +123,10 @@ class Screen:
         # Each text by itself: redaction of the finished document could swallow a quote or a backslash of JSON's own.
         clean = _redact_texts({"schema_version": 1, **value})
         print(json.dumps(clean, ensure_ascii=False, indent=2), file=self._out, flush=True)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 def _redact_texts(value: Any) -> Any:

@@ -59,7 +59,8 @@ def test_a_server_that_is_not_there_is_said(llm_setup: Any, endpoint: Any, home:
     endpoint.close()
     done = llm_setup("init", "--yes", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex")
     assert done.returncode == 1
-    assert "[server-unreachable]" in done.stderr
+    # In a container the loopback address is the likelier mistake.
+    assert "[server-not-ready]" in done.stderr or "[wrong-host-in-container]" in done.stderr
     assert list(home.iterdir()) in ([], [home / "own"])
 
 
@@ -105,4 +106,18 @@ def test_a_dry_run_of_serving_here_installs_and_starts_nothing(llm_setup: Any, h
     assert "Would install vLLM" in done.stdout
     assert "--served-model-name smollm2-135m-instruct" in done.stdout
     assert "+model_context_window = 8192" in done.stdout
+    assert list(home.iterdir()) == []
+
+
+def test_a_proxy_that_catches_the_local_server_is_the_named_cause(llm_setup: Any, endpoint: Any) -> None:
+    argv = ["init", "--yes", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex"]
+    done = llm_setup(*argv, HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "[proxy-env-captures-local]" in done.stderr
+
+
+def test_an_empty_url_is_wrong_usage_and_serves_nothing(llm_setup: Any, home: Path) -> None:
+    done = llm_setup("init", "--yes", "--base-url", "", "--client", "codex")
+    assert done.returncode == 2
+    assert "[base-url-invalid]" in done.stderr
     assert list(home.iterdir()) == []
