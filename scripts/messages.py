@@ -56,7 +56,7 @@ INDIRECT: dict[str, frozenset[str]] = {
     "wizard/catalog/flags.py": frozenset({"entry.instead"}),
     "wizard/cli/clients.py": frozenset({"_STATES[row['state']]"}),
     "wizard/cli/main.py": frozenset({"text"}),
-    "wizard/cli/profiles.py": frozenset({"preset.note"}),
+    "wizard/cli/profiles.py": frozenset({"preset.note", "row['key']"}),
     "wizard/cli/words.py": frozenset(
         {"command.epilog", "inspect.cleandoc(command.help)", "command.short_help", "parameter.help", "one", "many"}
     ),
@@ -66,6 +66,8 @@ INDIRECT: dict[str, frozenset[str]] = {
     "wizard/doctor/tracing.py": frozenset({"find_cause(code).title"}),
     "wizard/flows/clients.py": frozenset({"note"}),
     "wizard/flows/doctor.py": frozenset({"result.title"}),
+    # "none", where there is no key; a masked key is no message, and stays.
+    "wizard/flows/init.py": frozenset({"endpoint.key_hint"}),
     "wizard/flows/export.py": frozenset({"line", "spec.title"}),
     "wizard/hardware/nvidia.py": frozenset({"_WHAT[key]"}),
     "wizard/hardware/render.py": frozenset({"_LINKS[kind]"}),

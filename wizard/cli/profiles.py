@@ -33,7 +33,7 @@ def list_command(app: App) -> int:
         app.screen.step(
             "ok" if row["active"] else "info",
             f"{pad(row['name'], 16)} {row['openai_base_url']}  {row['model']}",
-            row["key"],
+            t(row["key"]),
         )
     if not rows:
         app.screen.line(t("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID"))
@@ -117,7 +117,7 @@ def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, 
         app.screen.step(
             "ok",
             f"{name}: {endpoint.openai_base_url}  {endpoint.model}",
-            t("key {key} in {place}", key=row["key"], place=row["key_place"] or "-"),
+            t("key {key} in {place}", key=t(row["key"]), place=row["key_place"] or "-"),
         )
     return ExitCode.FINE
 

@@ -169,7 +169,9 @@ class InitFlow:
             raise ProblemError(self._root_cause(trial) or error.problem) from error
         name = self.answers.profile or _profile_name(endpoint.openai_base_url)
         self.screen.step(
-            "ok", endpoint.openai_base_url, t("model {model}, key {key}", model=endpoint.model, key=endpoint.key_hint)
+            "ok",
+            endpoint.openai_base_url,
+            t("model {model}, key {key}", model=endpoint.model, key=t(endpoint.key_hint)),
         )
         profile = Profile(
             name, endpoint.openai_base_url, endpoint.anthropic_base_url, endpoint.model, kind=endpoint.kind
