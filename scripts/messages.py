@@ -65,7 +65,7 @@ INDIRECT: dict[str, frozenset[str]] = {
     "wizard/doctor/error_texts.py": frozenset({"candidate.probe", "row.says", "template"}),
     "wizard/doctor/tracing.py": frozenset({"find_cause(code).title"}),
     "wizard/flows/clients.py": frozenset({"note"}),
-    "wizard/flows/doctor.py": frozenset({"result.title"}),
+    "wizard/flows/doctor.py": frozenset({"result.title", "find_cause(finding.code).title", "target.key_hint"}),
     # "none", where there is no key; a masked key is no message, and stays.
     "wizard/flows/init.py": frozenset({"endpoint.key_hint"}),
     "wizard/flows/export.py": frozenset({"line", "spec.title"}),

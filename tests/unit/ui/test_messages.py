@@ -55,7 +55,9 @@ def test_every_text_that_people_read_goes_through_t(script: ModuleType) -> None:
 
 def test_it_is_known_where_the_texts_of_every_t_come_from(script: ModuleType) -> None:
     """If this fails: add the table to TOML_TEXTS, PYTHON_TABLES or CALLS of scripts/messages.py, then to INDIRECT."""
-    assert script.indirect_places() == script.INDIRECT
+    places = script.indirect_places()
+    unknown = {file: sorted(texts - script.INDIRECT.get(file, frozenset())) for file, texts in places.items()}
+    assert {file: texts for file, texts in unknown.items() if texts} == {}
 
 
 def test_the_files_of_the_tables_are_there(script: ModuleType) -> None:
