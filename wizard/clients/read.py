@@ -36,6 +36,18 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What the client was told beside the triple; None: nothing, so that it does as it always does.
+
+    small_model: for side jobs. max_tokens: the output that a request asks for. context_tokens: the window it assumes.
+    """
+
+    small_model: str | None = None
+    max_tokens: int | None = None
+    context_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Triple:
     """What one client would use now. The first of each list wins; the rest are overridden by it.
 
@@ -49,6 +61,7 @@ class Triple:
     key_sources: tuple[Found, ...]
     keys: tuple[Secret | None, ...]
     problems: tuple[Problem, ...] = ()
+    limits: ClientLimits = ClientLimits()
 
     @property
     def base_url(self) -> str | None:
@@ -97,7 +110,24 @@ def read_triple(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes 
         tuple(replace(found, value="") for found in key_sources),
         tuple(Secret(f.value) if f.value else None for f in key_sources),
         tuple(view.problems),
+        _limits(spec, view),
     )
+
+
+def read_limits(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> ClientLimits:
+    """The limits alone; with no contents, what the environment says."""
+    return _limits(spec, _View(spec, places, contents))
+
+
+def _limits(spec: ClientSpec, view: _View) -> ClientLimits:
+    small = next((found.value for found in view.all(spec.read.small_model) if found.value), None)
+    return ClientLimits(small, _count(view, spec.read.max_tokens), _count(view, spec.read.context_tokens))
+
+
+def _count(view: _View, candidates: tuple[str, ...]) -> int | None:
+    """The first value that is a positive number: clients write -1 or 0 for their own default."""
+    values = (found.value for found in view.all(candidates))
+    return next((int(value) for value in values if value.isascii() and value.isdigit() and int(value) > 0), None)
 
 
 def judge_traps(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> tuple[Problem, ...]:

@@ -84,6 +84,8 @@ class ReadSpec:
     A candidate is `alias.pointer` into one of `files`, `env:VARIABLE`, `$alias.pointer` (the value there names a
     variable), or `!alias.pointer` (a command prints it). A step `[field=value]` of a pointer chooses items of a list.
     `lets`: names usable in pointers as `{name}`; `|before` and `|after` split a value at its first slash.
+    small_model: the model for side jobs. max_tokens, context_tokens: the output that a request asks for, and the window
+    that the client believes in.
     """
 
     files: tuple[tuple[str, FileSpec], ...] = ()
@@ -91,6 +93,9 @@ class ReadSpec:
     base_url: tuple[str, ...] = ()
     model: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
+    small_model: tuple[str, ...] = ()
+    max_tokens: tuple[str, ...] = ()
+    context_tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,9 @@ def _read(where: str, value: Any) -> ReadSpec:
         base_url=table.words("base_url"),
         model=table.words("model"),
         key=table.words("key"),
+        small_model=table.words("small_model"),
+        max_tokens=table.words("max_tokens"),
+        context_tokens=table.words("context_tokens"),
     )
     table.done()
     return read

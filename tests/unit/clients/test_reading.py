@@ -199,3 +199,68 @@ def test_llm_reads_the_entry_that_its_default_model_names(home: Any) -> None:
     (applied,) = home.apply("llm")
     assert applied.problems == ()
     assert triple(home, "llm").model == "Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "text", "limits"),
+    [
+        (
+            "codex",
+            ".codex/config.toml",
+            'model = "m"\nmodel_context_window = 9000\n',
+            (None, None, 9000),
+        ),
+        (
+            "opencode",
+            ".config/opencode/opencode.json",
+            '{"model": "p/a/m.1", "small_model": "p/s", "provider": {"p": {"models": '
+            '{"a/m.1": {"limit": {"context": 9000, "output": 700}}}}}}',
+            ("s", 700, 9000),
+        ),
+        (
+            "kilo",
+            ".config/kilo/kilo.json",
+            '{"model": "p/m", "provider": {"p": {"models": {"m": {"limit": {"context": 9000, "output": 700}}}}}}',
+            (None, 700, 9000),
+        ),
+        (
+            "qwen",
+            ".qwen/settings.json",
+            '{"model": {"name": "m", "generationConfig": '
+            '{"contextWindowSize": 9000, "samplingParams": {"max_tokens": 700}}}}',
+            (None, 700, 9000),
+        ),
+        (
+            "continue",
+            ".continue/config.yaml",
+            "models:\n  - model: m\n    defaultCompletionOptions: {contextLength: 9000, maxTokens: 700}\n",
+            (None, 700, 9000),
+        ),
+        (
+            "cline",
+            ".cline/data/globalState.json",
+            '{"actModeOpenAiModelId": "m", "actModeOpenAiModelInfo": {"maxTokens": -1, "contextWindow": 9000}}',
+            (None, None, 9000),
+        ),
+    ],
+)
+def test_what_a_client_was_told_beside_its_triple(
+    home: Any, client: str, path: str, text: str, limits: tuple[str | None, int | None, int | None]
+) -> None:
+    home.write(path, text)
+    found = triple(home, client).limits
+    assert (found.small_model, found.max_tokens, found.context_tokens) == limits
+
+
+def test_pi_takes_the_limits_of_its_own_model(home: Any) -> None:
+    home.write(".pi/agent/settings.json", '{"defaultProvider": "p", "defaultModel": "m"}')
+    home.write(
+        ".pi/agent/models.json",
+        '{"providers": {"p": {"models": [{"id": "other", "maxTokens": 1}, {"id": "m", "maxTokens": 700}]}}}',
+    )
+    assert triple(home, "pi").limits.max_tokens == 700
+
+
+def test_qwen_takes_the_output_limit_of_the_shell_last(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"QWEN_CODE_MAX_OUTPUT_TOKENS": "800", "OPENAI_MODEL": "m"})
+    assert triple(home, "qwen").limits.max_tokens == 800
