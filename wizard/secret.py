@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# Values that redaction has to find in free text (a log line, an error body that echoes the key).
-_known: set[str] = set()
+# What redaction has to find in free text (a log line, an error body that echoes the key, a diff of a file that escapes
+# it): each form of each key, with the hint that stands for it.
+_known: dict[str, str] = {}
+# No quoting rule writes these differently.
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
 
 # Shapes of keys that were never registered: provider prefixes, bearer headers, and KEY=value lines.
 _SHAPES = (
@@ -17,7 +20,7 @@ _SHAPES = (
     re.compile(r"()\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"),
     re.compile(
         r"(?i)((?:api[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|id[_-]?token|secret|password)"
-        r"[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}{\[…]{6,}"
+        r"[\"']?\s*[:=]\s*[\"']?)(?:\\.|[^\s\"',;}{\[…\\]){6,}"
     ),
 )
 _MIN_KNOWN_LENGTH = 6
@@ -34,7 +37,7 @@ class Secret:
     def __init__(self, value: str) -> None:
         self._value = value
         if len(value.strip()) >= _MIN_KNOWN_LENGTH:
-            _known.add(value.strip())
+            _known.update(dict.fromkeys(written_forms(value.strip()), self.hint))
 
     def reveal(self) -> str:
         """The key itself. Only for a header, a client's file or the keyring; never for output."""
@@ -67,11 +70,46 @@ class Secret:
         return hash(self._value)
 
 
+def written_forms(value: str) -> tuple[str, ...]:
+    """The value as files and programs may write it: as it is, and escaped by JSON, TOML, YAML, shells, URLs."""
+    if _PLAIN.fullmatch(value):
+        return (value,)
+    import json
+    from urllib.parse import quote
+
+    slashes = value.replace("\\", "\\\\")
+    doubled = slashes.replace('"', '\\"')
+    return tuple(
+        dict.fromkeys(
+            (
+                value,
+                json.dumps(value, ensure_ascii=False)[1:-1],
+                json.dumps(value)[1:-1],
+                repr(value)[1:-1],
+                doubled,
+                doubled.replace("$", "\\$"),
+                doubled.replace("$", "\\$").replace("`", "\\`"),
+                doubled.replace("$", "$$").replace("%", "%%"),
+                slashes,
+                slashes.replace("'", "\\'"),
+                value.replace("'", "'\\''"),
+                value.replace("'", "'\"'\"'"),
+                value.replace("'", "''"),
+                re.sub("(['\u2018\u2019\u201a\u201b])", r"\1\1", value),
+                value.replace("%", "%%"),
+                quote(value, safe=""),
+                quote(value),
+            )
+        )
+    )
+
+
 def redact(text: str, extra: Iterable[str] = ()) -> str:
-    """`text` without any known key and without anything that looks like one."""
-    for value in sorted({*_known, *(e for e in extra if len(e) >= _MIN_KNOWN_LENGTH)}, key=len, reverse=True):
-        if value in text:
-            text = text.replace(value, Secret(value).hint)
+    """`text` without any known key, however it is escaped, and without anything that looks like one."""
+    known = {form: Secret(value).hint for value in extra for form in written_forms(value)} | _known
+    for form in sorted(known, key=len, reverse=True):
+        if len(form) >= _MIN_KNOWN_LENGTH and form in text:
+            text = text.replace(form, known[form])
     for shape in _SHAPES:
         text = shape.sub(lambda m: m[1] + "[redacted]", text)
     return text

@@ -22,19 +22,28 @@ def command(app: App, shell: str | None, profile: str, show_key: bool) -> int:
 
     On a terminal the key is masked; through a pipe or `$(...)` it is there.
     """
-    from wizard.flows.env import endpoint_of_profile, env_text
+    from wizard.flows.env import env_text, profile_for_env
 
-    endpoint = endpoint_of_profile(app.world, profile)
+    known, endpoint = profile_for_env(app.world, profile)
     if app.screen.as_json:
         from wizard.clients.shells import shell_variables
 
-        variables = dict(shell_variables(endpoint.with_key(None)))
-        app.screen.document({"status": "ok", "variables": {**variables, "key": endpoint.key_hint}})
+        # For looking at: a document is kept and logged, and shells take the lines without --json.
+        app.screen.document(
+            {
+                "status": "ok",
+                "profile": known.name,
+                "variables": dict(shell_variables(endpoint, masked=True)),
+                "key": endpoint.key_hint,
+                "key_reference": known.key_reference,
+                "key_masked": endpoint.key is not None,
+            }
+        )
         return ExitCode.FINE
     named = shell or users_shell(app.world.env, app.world.platform)
     chosen = next((known for known in SHELLS if known == named), SHELLS[0])
     if sys.stdout.isatty() and not show_key:
-        app.screen.line(env_text(endpoint, chosen).rstrip("\n"))
+        app.screen.line(env_text(endpoint, chosen, masked=True).rstrip("\n"))
         click.echo("# " + t("The key is masked on a terminal: use eval, a pipe, or --show-key."), err=True)
     else:
         sys.stdout.write(env_text(endpoint, chosen))

@@ -18,6 +18,7 @@ from wizard.endpoint.model import Endpoint
 from wizard.endpoint.urls import without_version
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
+from wizard.secret import Secret
 
 if TYPE_CHECKING:
     import jinja2
@@ -176,9 +177,17 @@ def render_client(
 
 
 def plan_edits(
-    spec: ClientSpec, rendered: tuple[Rendered, ...], contents: Mapping[Path, bytes | None], has_key: bool, cwd: Path
+    spec: ClientSpec,
+    rendered: tuple[Rendered, ...],
+    contents: Mapping[Path, bytes | None],
+    has_key: bool,
+    cwd: Path,
+    keys: tuple[Secret, ...] = (),
 ) -> tuple[Edit, ...]:
-    """The edits, each parsed back. Two files of one client at the same path add up. Raises ProblemError."""
+    """The edits, each parsed back. Two files of one client at the same path add up. Raises ProblemError.
+
+    keys: the new key and those that the client has now, which no diff may show.
+    """
     edits: dict[Path, Edit] = {}
     for item in rendered:
         file, path = item.file, item.path
@@ -189,7 +198,7 @@ def plan_edits(
         first = edits[path].before if path in edits else before
         private = (file.secret and has_key) or (path in edits and edits[path].private)
         project = cwd if file.scope == "project" else None
-        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file), project)
+        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file), project, keys)
     return tuple(edits.values())
 
 

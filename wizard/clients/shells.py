@@ -24,9 +24,12 @@ def users_shell(env: Mapping[str, str], platform: str) -> str:
     return name if name in ("bash", "zsh", "fish") else "bash"
 
 
-def shell_variables(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
-    """What SDKs and most command lines read, in both protocols. A client that insists on a key gets a placeholder."""
-    key = endpoint.key.reveal() if endpoint.key else PLACEHOLDER_KEY
+def shell_variables(endpoint: Endpoint, *, masked: bool = False) -> tuple[tuple[str, str], ...]:
+    """What SDKs and most command lines read, in both protocols. A client that insists on a key gets a placeholder.
+
+    masked: for looking at, with the key's hint in place of the key.
+    """
+    key = (endpoint.key.hint if masked else endpoint.key.reveal()) if endpoint.key else PLACEHOLDER_KEY
     return (
         ("OPENAI_BASE_URL", endpoint.openai_base_url),
         ("OPENAI_API_KEY", key),

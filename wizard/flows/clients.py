@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from wizard.clients.edit import Edit, Receipt, show_difference
+from wizard.clients.edit import Edit, Receipt, register_secrets, show_difference
 from wizard.clients.fit import judge_fit
-from wizard.clients.formats import take_out, take_out_block
+from wizard.clients.formats import parse, take_out, take_out_block
 from wizard.clients.places import Places, marker_paths
 from wizard.clients.read import Triple, files_to_read, judge_overridden, judge_traps, read_triple
 from wizard.clients.render import plan_edits, render_client
@@ -26,7 +27,8 @@ from wizard.endpoint.model import Capability, Endpoint
 from wizard.flows.endpoints import find_lacking
 from wizard.flows.profiles import resolve_key
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, usage_error
+from wizard.problems import Fix, Problem, ProblemError, usage_error
+from wizard.secret import Secret
 from wizard.text import display_width, pad
 from wizard.ui.screen import Screen
 
@@ -260,7 +262,32 @@ def plan_client(
         key_command,
     )
     contents = {item.path: store.observe(item.path).content for item in rendered}
-    return plan_edits(client.spec, rendered, contents, bool(endpoint.key), places.cwd)
+    keys = (*((endpoint.key,) if endpoint.key else ()), *held_keys(client.spec, places, contents))
+    return plan_edits(client.spec, rendered, contents, bool(endpoint.key), places.cwd, keys)
+
+
+def held_keys(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> tuple[Secret, ...]:
+    """The keys that the client's files hold, for diffs to leave out."""
+    triple = read_triple(spec, places, contents)
+    return tuple(key for key in triple.keys if key) if triple else ()
+
+
+def _receipt_keys(world: World, clients: Mapping[str, Client], receipt: Receipt, current: bytes | None) -> list[Secret]:
+    """The keys in a changed file: as it was, as it was written, and as it is now."""
+    places = places_of(world)
+    if receipt.project is not None:
+        places = replace(places, cwd=receipt.project)
+    for content in (receipt.original, receipt.written, current):
+        if content and receipt.format not in ("text", "block"):
+            with contextlib.suppress(ProblemError):  # what does not parse is told where it is acted on
+                register_secrets(parse(content, receipt.format, receipt.path))
+    return [
+        key
+        for name in receipt.clients
+        if name in clients
+        for content in (receipt.original, receipt.written, current)
+        for key in held_keys(clients[name].spec, places, {receipt.path: content})
+    ]
 
 
 def apply_clients(
@@ -546,7 +573,7 @@ def restore_clients(
     if not chosen:
         screen.step("ok", t("Nothing to restore."))
         return ()
-    planned = [_plan_restore(store, receipt) for receipt in chosen]
+    planned = [_plan_restore(world, known, receipt) for receipt in chosen]
     for receipt, (result, _) in zip(chosen, planned, strict=True):
         screen.step("info", _restore_text(receipt, result))
         if result.changed_since:
@@ -572,13 +599,14 @@ def _restore_text(receipt: Receipt, result: Restored) -> str:
     return t("{path}: gets back what it was on {when}", path=receipt.path, when=receipt.first_applied)
 
 
-def _plan_restore(store: EditStore, receipt: Receipt) -> tuple[Restored, Change]:
-    state = store.observe(receipt.path)
+def _plan_restore(world: World, clients: Mapping[str, Client], receipt: Receipt) -> tuple[Restored, Change]:
+    state = edit_store(world).observe(receipt.path)
     current, target = state.content, receipt.original
     changed = current != receipt.written or receipt.edited_between
     since = ""
     if changed and current != target:
-        since = show_difference(receipt.written, current, str(receipt.path)) or t(
+        keys = _receipt_keys(world, clients, receipt, current)
+        since = show_difference(receipt.written, current, str(receipt.path), keys=keys) or t(
             "(changed between two changes of llm-setup; the present version is kept)"
         )
         if receipt.live and current is not None and receipt.written is not None and receipt.format != "text":
@@ -618,6 +646,7 @@ def _restore(
 def diff_clients(world: World, endpoint: Endpoint | None, names: Sequence[str]) -> list[dict[str, Any]]:
     """For each applied file: whether it is still as written, and the diff since; with an endpoint, the diff to it."""
     store = edit_store(world)
+    known = load_clients(world)
     rows: list[dict[str, Any]] = []
     for receipt in store.receipts().values():
         if names and not any(name in receipt.clients for name in names):
@@ -628,12 +657,17 @@ def diff_clients(world: World, endpoint: Endpoint | None, names: Sequence[str]) 
                 "path": str(receipt.path),
                 "clients": list(receipt.clients),
                 "state": "same" if current == receipt.written else "missing" if current is None else "changed",
-                "diff": show_difference(receipt.written, current, str(receipt.path)),
+                "diff": show_difference(
+                    receipt.written,
+                    current,
+                    str(receipt.path),
+                    keys=_receipt_keys(world, known, receipt, current),
+                ),
                 "applied": receipt.last_applied,
             }
         )
     if endpoint is not None:
-        for client in choose_clients(load_clients(world), names):
+        for client in choose_clients(known, names):
             for edit in plan_client(world, Target(client, "user"), endpoint):
                 if not any(row["path"] == str(edit.path) for row in rows):
                     rows.append(
