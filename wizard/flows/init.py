@@ -282,7 +282,13 @@ class InitFlow:
         wanted = self._wanted(machine, clients)
         with self._station("prepare"):
             self.screen.title(t("vLLM and model"))
-            prepared = prepare(self.world, self.screen, machine, wanted)
+            prepared = prepare(
+                self.world,
+                self.screen,
+                machine,
+                wanted,
+                ask_token=lambda text: self.questions.secret("HF_TOKEN", text),
+            )
         if prepared.plan is not None:
             from wizard.flows.plan import machine_name, show_choice
 
