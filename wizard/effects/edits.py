@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,11 @@ from typing import Any
 
 from wizard.clients.edit import Receipt
 from wizard.effects.files import PRIVATE_MODE, Files, Staged
+from wizard.effects.lock import locked
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
 _PRIVATE_FOLDER = 0o700
-_LOCK_WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class EditStore:
     def observe(self, path: Path) -> FileState:
         """A file's content and mode. Raises ProblemError where it is there but cannot be read."""
         try:
-            content = self._files.read_bytes(path)
+            content = self._files.read_regular(path)
             mode = stat.S_IMODE(path.stat().st_mode) if content is not None else None
         except OSError as error:
             raise ProblemError(
@@ -65,7 +64,11 @@ class EditStore:
                     "client-file-unreadable",
                     t("The file `{path}` cannot be read.", path=path),
                     saw=(str(error),),
-                    fix=Fix(t("Give yourself read access to it, or move it away.")),
+                    fix=Fix(
+                        t("Move what is there away; a plain file belongs there.")
+                        if isinstance(error, NotADirectoryError) or error.errno is None
+                        else t("Give yourself read access to it, or move it away.")
+                    ),
                 )
             ) from error
         if mode is not None:
@@ -102,25 +105,9 @@ class EditStore:
     def locked(self) -> Iterator[None]:
         """Keep other llm-setup processes out while files change; waits 10 s for one that is at it."""
         self._make_private(self.folder)
-        path = self.folder / "lock"
-        with path.open("a+b") as handle:
-            deadline = time.monotonic() + _LOCK_WAIT_S
-            while not _try_lock(handle.fileno()):
-                if time.monotonic() > deadline:
-                    raise ProblemError(
-                        Problem(
-                            "another-llm-setup",
-                            t("Another llm-setup is changing client files."),
-                            saw=(str(path),),
-                            fix=Fix(t("Wait until it is done, then run the command again.")),
-                        )
-                    )
-                time.sleep(0.05)
-            try:
-                self._recover()
-                yield
-            finally:
-                _unlock(handle.fileno())
+        with locked(self.folder / "lock"):
+            self._recover()
+            yield
 
     def transact(self, changes: Sequence[Change], receipts: Mapping[Path, Receipt]) -> None:
         """Carry all changes out, or none, and keep `receipts` afterwards. Call inside `locked()`.
@@ -364,30 +351,3 @@ def missing_folders(path: Path) -> list[Path]:
 
 def _digest(content: bytes | None) -> str | None:
     return None if content is None else hashlib.sha256(content).hexdigest()
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _unlock(descriptor: int) -> None:
-    if os.name == "nt":
-        import msvcrt
-
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    else:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -44,6 +44,30 @@ class Files:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def read_regular(self, path: Path) -> bytes | None:
+        """As read_bytes; what is no regular file (a pipe, a device, a folder) is an OSError instead of a long wait.
+
+        A file where one of the path's folders should be is one, too: nothing can be written there.
+        """
+        try:
+            kind = path.stat().st_mode
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError as error:
+            blocking = next(folder for folder in path.parents if folder.exists())
+            raise NotADirectoryError(error.errno, f"{blocking} is not a folder", str(path)) from error
+        if not stat.S_ISREG(kind):
+            raise OSError(f"{path} is not a regular file")
+        return self.read_bytes(path)
+
+    def read_some(self, path: Path, limit_bytes: int) -> bytes | None:
+        """The beginning of anything that can be read, pipes and devices too; None where there is no such file."""
+        try:
+            with path.open("rb") as source:
+                return source.read(limit_bytes)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def write_bytes(self, path: Path, content: bytes, *, mode: int | None = None) -> None:
         """Replace the file's content atomically.
 

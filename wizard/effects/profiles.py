@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from wizard.effects.files import Files
+from wizard.effects.lock import locked
 from wizard.endpoint.model import CAPABILITIES, Capability, EndpointKind, Profile
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
@@ -75,13 +77,42 @@ class ProfileStore:
         }
         self._files.write_private(self.path, json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
 
-    def put(self, profile: Profile, *, activate: bool) -> bool:
-        """Add or replace one profile; returns whether the file changed."""
-        before = self.load()
-        active = profile.name if activate else before.active
-        previous = before.active if activate and before.active and before.active != profile.name else before.previous
-        after = Profiles({**before.by_name, profile.name: profile}, active, previous)
-        if after == before:
-            return False
-        self.save(after)
-        return True
+    def update(self, change: Callable[[Profiles], Profiles]) -> bool:
+        """Load, change and save while no other llm-setup does; returns whether the file changed."""
+        with locked(self.path.with_name("lock")):
+            before = self.load()
+            after = change(before)
+            if after == before:
+                return False
+            self.save(after)
+            return True
+
+    def put(self, profile: Profile, *, activate: bool, activate_first: bool = False) -> bool:
+        """Add or replace one profile; returns whether the file changed. activate_first: where it is the only one."""
+
+        def change(before: Profiles) -> Profiles:
+            active = profile.name if activate or (activate_first and not before.by_name) else before.active
+            left = before.active and before.active != active
+            return Profiles(
+                {**before.by_name, profile.name: profile}, active, before.active if left else before.previous
+            )
+
+        return self.update(change)
+
+    def remove(self, name: str) -> bool:
+        """Forget one profile; returns whether the file changed."""
+        return self.update(
+            lambda before: Profiles(
+                {key: value for key, value in before.by_name.items() if key != name},
+                "" if before.active == name else before.active,
+                "" if before.previous == name else before.previous,
+            )
+        )
+
+    def activate(self, name: str) -> bool:
+        """Make a profile the active one; returns whether the file changed."""
+        return self.update(
+            lambda before: replace(
+                before, active=name, previous=before.active if before.active != name else before.previous
+            )
+        )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from wizard.effects.files import Files
+from wizard.effects.lock import locked
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
@@ -71,6 +73,12 @@ class SecretStore:
                 )
             ) from error
 
+    def _save(self, content: Mapping[str, str]) -> None:
+        self._files.write_private(self._path, json.dumps(content, indent=2).encode() + b"\n")
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return locked(self._path.with_name("lock"))
+
     def put(self, name: str, key: Secret) -> str:
         """Keep a key; returns its reference. Writes nothing when the same key is kept already."""
         if self.get(f"store:{name}") != key:
@@ -78,8 +86,8 @@ class SecretStore:
             if ring:
                 ring.set_password(SERVICE, name, key.reveal())
             else:
-                content = {**self._load(), name: key.reveal()}
-                self._files.write_private(self._path, json.dumps(content, indent=2).encode() + b"\n")
+                with self._locked():
+                    self._save({**self._load(), name: key.reveal()})
         return f"store:{name}"
 
     def get(self, reference: str) -> Secret | None:
@@ -100,6 +108,6 @@ class SecretStore:
         ring = self._keyring()
         if ring and ring.get_password(SERVICE, name) is not None:
             ring.delete_password(SERVICE, name)
-        content = self._load()
-        if content.pop(name, None) is not None:
-            self._files.write_private(self._path, json.dumps(content, indent=2).encode() + b"\n")
+        if name in self._load():
+            with self._locked():
+                self._save({key: value for key, value in self._load().items() if key != name})

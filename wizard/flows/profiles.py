@@ -86,8 +86,7 @@ def add_profile(world: World, name: str, endpoint: Endpoint, *, key_variable: st
         speaks=tuple(sorted(endpoint.speaks)),
         kind=endpoint.kind,
     )
-    known = world.profiles.load()
-    world.profiles.put(profile, activate=activate or not known.by_name)
+    world.profiles.put(profile, activate=activate, activate_first=True)
     return profile
 
 
@@ -96,15 +95,7 @@ def remove_profile(world: World, name: str) -> Profile:
     profile = active_profile(world, name)
     if profile is None:
         raise no_endpoint()
-    known = world.profiles.load()
-    left = {key: value for key, value in known.by_name.items() if key != name}
-    world.profiles.save(
-        Profiles(
-            left,
-            "" if known.active == name else known.active,
-            "" if known.previous == name else known.previous,
-        )
-    )
+    world.profiles.remove(name)
     if profile.key_reference.startswith("store:"):
         world.secrets.forget(profile.key_reference.removeprefix("store:"))
     return profile

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from wizard.effects.profiles import Profiles
 from wizard.effects.world import World
 from wizard.endpoint import requests
 from wizard.endpoint.exchange import HttpReply
@@ -70,10 +67,6 @@ def use_profile(
     )
     declined = any(result.status == "would-apply" for result in results)
     if not dry_run and not declined:
-        known = world.profiles.load()
-        previous = known.active if known.active != profile.name else known.previous
-        after = replace(known, active=profile.name, previous=previous)
-        if after != known:
-            world.profiles.save(Profiles(after.by_name, after.active, after.previous))
+        world.profiles.activate(profile.name)
         screen.step("ok", t("Active profile: {name}", name=profile.name), profile.openai_base_url)
     return results

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from wizard.effects import edits
+from wizard.effects import edits, lock
 from wizard.problems import ProblemError
 
 NAMES = ("codex", "claude-code", "continue")
@@ -178,7 +178,7 @@ def test_a_file_that_changes_under_our_hands_stops_everything(home: Any, monkeyp
 
 
 def test_two_wizards_do_not_mix(home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edits, "_LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr(lock, "_WAIT_S", 0.1)
     store = edits.EditStore(home.world.files, home.world.paths.originals)
     with store.locked(), pytest.raises(ProblemError) as caught:
         home.apply("codex")
