@@ -97,8 +97,8 @@ def written_forms(value: str) -> tuple[str, ...]:
                 value.replace("'", "''"),
                 re.sub("(['\u2018\u2019\u201a\u201b])", r"\1\1", value),
                 value.replace("%", "%%"),
-                quote(value, safe=""),
-                quote(value),
+                quote(value, safe="", errors="surrogatepass"),
+                quote(value, errors="surrogatepass"),
             )
         )
     )

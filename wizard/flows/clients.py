@@ -200,7 +200,7 @@ def read_contents(world: World, paths: Iterable[Path]) -> dict[Path, bytes | Non
     contents: dict[Path, bytes | None] = {}
     for path in paths:
         try:
-            contents[path] = world.files.read_bytes(path)
+            contents[path] = world.files.read_regular(path)
         except OSError:
             contents[path] = None
     return contents

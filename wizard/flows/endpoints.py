@@ -14,7 +14,14 @@ from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.endpoint.model import Capability, Endpoint
 from wizard.endpoint.presets import all_presets, find_preset
 from wizard.endpoint.requests import auth_headers
-from wizard.endpoint.urls import ends_in_version, pasted_endpoint, tidy, with_version, without_endpoint, without_version
+from wizard.endpoint.urls import (
+    check_base_url,
+    ends_in_version,
+    pasted_endpoint,
+    with_version,
+    without_endpoint,
+    without_version,
+)
 from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
@@ -22,6 +29,7 @@ from wizard.secret import Secret
 from wizard.ui.screen import Screen
 
 KEY_VARIABLE = "LLM_SETUP_API_KEY"
+_LONGEST_KEY_BYTES = 65_536
 _PROBE_TIMEOUT_S = 3.0
 _PROBE_CONNECT_TIMEOUT_S = 1.0
 
@@ -39,21 +47,53 @@ class EndpointOptions:
 
 
 def given_key(world: World, screen: Screen, options: EndpointOptions) -> Secret | None:
-    """The key from the file or `LLM_SETUP_API_KEY`, cleaned; what was taken off is said."""
+    """The key from the file or `LLM_SETUP_API_KEY`, cleaned; what was taken off is said.
+
+    Raises a usage problem where the file is missing or empty, or where no header can hold what is in it.
+    """
     if options.api_key_file:
-        raw = world.files.read_bytes(Path(options.api_key_file).expanduser())
-        if raw is None:
-            raise usage_error(
-                "key-file-missing", t("There is no key file `{path}`.", path=options.api_key_file), t("Check the path.")
-            )
-        text = raw.decode("utf-8", "replace")
+        source = options.api_key_file
+        text = _key_file(world, source).decode("utf-8", "surrogateescape")
     else:
+        source = f"${KEY_VARIABLE}"
         text = world.env.get(KEY_VARIABLE, "")
     found = clean_key(text)
+    if found.key is None and options.api_key_file:
+        raise usage_error(
+            "key-file-empty",
+            t("There is no key in `{path}`.", path=source),
+            t("Write the key into it, or leave `--api-key-file` out."),
+        )
+    if found.key is not None:
+        check_key(found.key, source)
     # A file ends with a line end; only what would have broken a header is worth a word.
     if found.removed and (text.strip("\r\n") != (found.key.reveal() if found.key else "")):
         screen.step("info", t("The key was cleaned: {what} removed.", what=", ".join(found.removed)))
     return found.key
+
+
+def _key_file(world: World, name: str) -> bytes:
+    try:
+        raw = world.files.read_some(Path(name).expanduser(), _LONGEST_KEY_BYTES)
+    except OSError as error:
+        raise usage_error(
+            "key-file-unreadable",
+            t("The key file `{path}` cannot be read: {reason}.", path=name, reason=error.strerror or str(error)),
+            t("Check the path and its rights."),
+        ) from error
+    if raw is None:
+        raise usage_error("key-file-missing", t("There is no key file `{path}`.", path=name), t("Check the path."))
+    return raw
+
+
+def check_key(key: Secret, source: str) -> None:
+    """Refuse a key that no header can hold (exit code 2): only ASCII characters pass through every server."""
+    if not all(" " <= character <= "~" for character in key.reveal()):
+        raise usage_error(
+            "key-characters",
+            t("The key in `{source}` has characters that no header can hold.", source=source),
+            t("Copy it again from where it was made; a key is letters, digits and signs of one line."),
+        )
 
 
 def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> Endpoint:
@@ -74,9 +114,7 @@ def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> 
 
 def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key: Secret | None) -> Endpoint:
     """A given URL in both its forms, with the model and the context that the server names where it can be asked."""
-    url = options.base_url
-    if any(character.isspace() for character in url.strip()) or not tidy(url).partition("://")[2]:
-        raise usage_error("base-url-invalid", t("`{url}` is no URL.", url=url), t("Example: http://127.0.0.1:8000/v1"))
+    url = check_base_url(options.base_url)
     suffix = pasted_endpoint(url)
     if suffix:
         screen.step("info", t("`{suffix}` was taken off the base URL; clients add it themselves.", suffix=suffix))
@@ -174,6 +212,8 @@ def ask_key(screen: Screen, *, may_ask: bool) -> Secret | None:
     )
     if found.removed:
         screen.step("info", t("The key was cleaned: {what} removed.", what=", ".join(found.removed)))
+    if found.key is not None:
+        check_key(found.key, t("your answer"))
     return found.key
 
 
