@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from .first_light import FirstLight, run_first_light
 from .homes import Home, make_home, programs_of
 from .installing import (
     HERE,
-    REPOSITORY,
     Client,
     cache_folder,
     client_bin,
@@ -246,12 +244,6 @@ def tiny_model(workshop: Workshop) -> Callable[[str], Path]:
     return make
 
 
-@pytest.fixture
-def empty_home(tmp_path: Path) -> Home:
-    """A home with nothing in it but a scratch repository."""
-    return make_home(tmp_path / "home")
-
-
 @pytest.fixture(params=["empty", "lived-in"])
 def home_kind(request: pytest.FixtureRequest) -> str:
     """Which home."""
@@ -266,18 +258,6 @@ def home(home_kind: str, client: Client, workshop: Workshop, tmp_path: Path) -> 
         tmp_path / "home", lived_in=home_kind == "lived-in", programs=programs_of(client, workshop.program(client))
     )
     end_marked(but=before)
-
-
-@pytest.fixture
-def fresh_clone(tmp_path: Path) -> Callable[[], Path]:
-    """`fresh_clone()`: what someone gets who clones the repository now: the last commit, nothing ignored or edited."""
-
-    def clone() -> Path:
-        place = tmp_path / "llm-setup"
-        subprocess.run(["git", "clone", "-q", "--no-hardlinks", REPOSITORY, place], check=True)
-        return place
-
-    return clone
 
 
 @pytest.fixture(scope="session")
