@@ -152,9 +152,9 @@ def post(
     headers: tuple[tuple[str, str], ...] = (),
     user_agent: str = "",
     direct: bool = False,
-    first_bytes_only: bool = False,
+    first_byte_is_enough: bool = False,
 ) -> Probe:
-    """A POST of a JSON body. first_bytes_only: hang up at the first byte of the answer, so that a long one is cut."""
+    """A POST of a JSON body. first_byte_is_enough: hang up then, so that a long answer is cut."""
     style = auth or spot.auth
     past = direct or spot.direct
     extra = (("anthropic-version", ANTHROPIC_VERSION),) if "/messages" in url else ()
@@ -166,7 +166,8 @@ def post(
         timeout_s=spot.timeout_s,
         connect_timeout_s=CONNECT_TIMEOUT_S,
         trust_env=not past,
-        max_body_bytes=1 if first_bytes_only else _MAX_BODY_BYTES,
+        max_body_bytes=_MAX_BODY_BYTES,
+        first_byte_is_enough=first_byte_is_enough,
     )
     shown = RequestSummary(
         "POST", url, style if spot.key or style == "wrong" else "none", body, past, (*extra, *headers)
@@ -408,7 +409,7 @@ def _plan_chat(target: Target, spot: Spot) -> Iterator[Probe]:
     yield chat("image", [{"role": "user", "content": image}])
     limit = target.max_tokens or manner_of(target.client).max_tokens or MANY_TOKENS
     asked = {**body, "max_tokens": limit, "stream": True}
-    yield post("chat.max-tokens", url, spot, asked, first_bytes_only=True)
+    yield post("chat.max-tokens", url, spot, asked, first_byte_is_enough=True)
 
 
 _CALL = {
@@ -498,5 +499,5 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
     limit = target.max_tokens or manner_of(target.client).max_tokens
     if limit:
         yield post(
-            "messages.max-tokens", url, spot, {**body, "max_tokens": limit, "stream": True}, first_bytes_only=True
+            "messages.max-tokens", url, spot, {**body, "max_tokens": limit, "stream": True}, first_byte_is_enough=True
         )

@@ -71,14 +71,15 @@ class Http:
             self._pool(request, url, deadline) as pool,
             pool.stream(request.method, url, headers=list(headers.items()), content=content) as response,
         ):
+            most = request.most_bytes(response.status)
             first_byte_s = time.monotonic() - begun
             try:
                 for chunk in response.iter_stream():
                     size += len(chunk)
                     arrivals.append((time.monotonic() - begun, size))
                     chunks.append(chunk)
-                    if size > request.max_body_bytes:
-                        cut = f"more than {request.max_body_bytes} bytes"
+                    if size > most:
+                        cut = f"more than {most} bytes"
                         break
                     if time.monotonic() > deadline:
                         cut = f"longer than {request.timeout_s:g} s"
@@ -90,7 +91,7 @@ class Http:
             return HttpReply(
                 status=response.status,
                 headers=tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers),
-                body=b"".join(chunks)[: request.max_body_bytes],
+                body=b"".join(chunks)[:most],
                 first_byte_s=first_byte_s,
                 elapsed_s=time.monotonic() - begun,
                 cut=cut,

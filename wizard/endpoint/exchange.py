@@ -18,6 +18,7 @@ class HttpRequest:
     """A request. `json_body` is sent compact with its content type; `body` as it is.
 
     timeout_s bounds the whole exchange, connect_timeout_s the connection. trust_env: use HTTP_PROXY and the like.
+    first_byte_is_enough: of a success no more than the first byte is read; an error is read whole, for what it says.
     """
 
     method: str
@@ -31,6 +32,11 @@ class HttpRequest:
     verify_tls: bool = True
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     follow_redirects: bool = False
+    first_byte_is_enough: bool = False
+
+    def most_bytes(self, status: int) -> int:
+        """How much of a reply's body is read."""
+        return 1 if self.first_byte_is_enough and status < 400 else self.max_body_bytes
 
 
 @dataclass(frozen=True, slots=True)

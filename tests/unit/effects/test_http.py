@@ -89,6 +89,19 @@ def test_a_body_without_end_is_cut_at_the_limit(serve: Callable[..., str]) -> No
     assert outcome.cut.startswith("more than")
 
 
+@pytest.mark.parametrize(
+    ("status", "body"), [pytest.param(b"200", b"a", id="success"), pytest.param(b"400", b"abc", id="error")]
+)
+def test_where_the_first_byte_is_enough_an_error_is_read_whole(
+    serve: Callable[..., str], status: bytes, body: bytes
+) -> None:
+    answer = HEAD.replace(b"200", status) + b"content-length: 3\r\n\r\nabc"
+    url = serve(lambda sock: sock.sendall(answer))
+    outcome, _ = timed(HttpRequest("GET", url, first_byte_is_enough=True))
+    assert isinstance(outcome, HttpReply)
+    assert outcome.body == body
+
+
 def test_a_body_that_stops_short_keeps_what_came(serve: Callable[..., str]) -> None:
     outcome, _ = timed(HttpRequest("GET", serve(lambda sock: sock.sendall(HEAD + b"content-length: 9\r\n\r\nabc"))))
     assert isinstance(outcome, HttpReply)
