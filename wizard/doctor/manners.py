@@ -2,7 +2,7 @@
 
 Figures: first real request of each client for "say hi" in an empty repository, captured on 2026-11-30 (Codex 0.171.0,
 Claude Code 2.1.332, Cline 3.0.65, Continue 1.5.47, opencode 1.18.33, Kilo 7.7.7, Qwen Code 0.24.4, pi 0.73.1,
-aider 0.86.2, llm 0.36); tokens are characters / 4.
+aider 0.86.2, llm 0.36).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Part = Literal["system", "developer", "tools", "parts", "stream", "namespace", "
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """One client. prompt_tokens, max_tokens: of its first request; None: it sends no limit.
+    """One client. max_tokens: of its first request; None: it sends no limit. (How large that request is, its folder in
+    templates/ says.)
 
     small_models: ids that it asks for when no small model is configured. prefix: its model ids begin with a provider.
     """
@@ -27,7 +28,6 @@ class Manner:
     title: str
     wire: Wire = "chat"
     user_agent: str = "OpenAI/Python 3.57.0"
-    prompt_tokens: int = 0
     max_tokens: int | None = None
     sends: frozenset[Part] = frozenset()
     small_models: tuple[str, ...] = ()
@@ -44,7 +44,6 @@ _ROWS = (
         "Codex",
         "responses",
         "codex_cli_rs/0.171.0",
-        9_900,
         sends=frozenset({"developer", "tools", "stream", "namespace", "web-search"}),
         agent=True,
     ),
@@ -53,29 +52,25 @@ _ROWS = (
         "Claude Code",
         "messages",
         "claude-cli/2.1.332 (external, cli)",
-        12_000,
         32_000,
         frozenset({"system", "tools", "stream", "parts", "betas"}),
         ("claude-haiku-5-5", "claude-haiku-4-5-20251001"),
         agent=True,
     ),
     Manner("anthropic-sdk", "the Anthropic SDK", "messages", "Anthropic/Python 2.14.0"),
-    Manner(
-        "cline", "Cline", user_agent="ai-sdk/openai-compatible", prompt_tokens=5_600, sends=_AGENT_PARTS, agent=True
-    ),
-    Manner("roo", "Roo Code", prompt_tokens=5_600, sends=_AGENT_PARTS, agent=True),
-    Manner("kilo", "Kilo", "chat", "ai-sdk/openai-compatible", 12_800, 32_000, _AGENT, agent=True),
-    Manner("opencode", "opencode", "chat", "ai-sdk/openai-compatible", 7_700, 32_000, _AGENT, agent=True),
-    Manner("qwen", "Qwen Code", "chat", "QwenCode/0.24.4", 15_600, 32_000, _AGENT_PARTS, agent=True),
-    Manner("continue", "Continue", user_agent="OpenAI/JS", prompt_tokens=1_400, sends=_AGENT, agent=True),
-    Manner("pi", "pi", "chat", "OpenAI/JS", 1_400, 16_384, _AGENT, agent=True),
+    Manner("cline", "Cline", user_agent="ai-sdk/openai-compatible", sends=_AGENT_PARTS, agent=True),
+    Manner("roo", "Roo Code", sends=_AGENT_PARTS, agent=True),
+    Manner("kilo", "Kilo", "chat", "ai-sdk/openai-compatible", 32_000, _AGENT, agent=True),
+    Manner("opencode", "opencode", "chat", "ai-sdk/openai-compatible", 32_000, _AGENT, agent=True),
+    Manner("qwen", "Qwen Code", "chat", "QwenCode/0.24.4", 32_000, _AGENT_PARTS, agent=True),
+    Manner("continue", "Continue", user_agent="OpenAI/JS", sends=_AGENT, agent=True),
+    Manner("pi", "pi", "chat", "OpenAI/JS", 16_384, _AGENT, agent=True),
     Manner("crush", "Crush", user_agent="Charm Crush", sends=_AGENT, agent=True),
     Manner("zed", "Zed", user_agent="Zed", sends=_AGENT, agent=True),
     Manner(
         "aider",
         "aider",
         user_agent="litellm/1.81.10",
-        prompt_tokens=700,
         sends=frozenset({"system", "stream"}),
         prefix=True,
     ),

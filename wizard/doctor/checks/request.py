@@ -155,7 +155,7 @@ def room(seen: Observations) -> Verdict:
         problems.append(found("max-tokens-too-large", what, evidence(limit), fix=fix, severity=severity))
     if window is None:
         return tuple(problems)
-    needs = target.prompt_tokens or manner(seen).prompt_tokens
+    needs = target.prompt_tokens or 0
     saw = t("GET /models: max_model_len {window}", window=window)
     if needs >= window:
         problems.append(
