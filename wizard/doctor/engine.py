@@ -33,12 +33,16 @@ Verdict = Problem | tuple[Problem, ...] | Unseen | None
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: id (kebab-case, stable), title, and the function. scope `target`: runs for each endpoint."""
+    """A check: id (kebab-case, stable), title, and the function. scope `target`: runs for each endpoint.
+
+    vital: without it nothing can be called well, so that one that could not look is unknown, for whatever reason.
+    """
 
     id: str
     title: str
     judge: Callable[[Observations], Verdict]
     scope: Scope = "once"
+    vital: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def run_check(check: Check, seen: Observations, now_s: Callable[[], float] = lam
     if verdict is None or verdict == ():
         return CheckResult(check.id, check.title, "ok", duration_ms=took, target=where)
     if isinstance(verdict, Unseen):
-        status: CheckStatus = "unknown" if verdict.unknown else "skipped"
+        status: CheckStatus = "unknown" if verdict.unknown or check.vital else "skipped"
         return CheckResult(check.id, check.title, status, detail=verdict.reason, duration_ms=took, target=where)
     findings = (verdict,) if isinstance(verdict, Problem) else verdict
     severities = {finding.severity for finding in findings}

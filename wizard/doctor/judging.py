@@ -73,6 +73,25 @@ def refused(seen: Observations, probe: str) -> Seen | None:
     return reply
 
 
+def advise(target: Target, base: str, model: str) -> tuple[str, tuple[str, ...]]:
+    """(what to do, commands) to have the client ask for that model at that base; no command where no client is meant.
+
+    The text is empty where the cause's own text and the command say it.
+    """
+    if target.client:
+        command = f"llm-setup clients apply {target.client} --base-url {base} --model {model or 'NAME'}"
+        return "", (command,)
+    if model:
+        return t("Use the base URL `{base}` and the model `{model}`.", base=base, model=model), ()
+    return t("Use the base URL `{base}`.", base=base), ()
+
+
+def give_key(target: Target) -> tuple[str, ...]:
+    """The command that gives the client its key; none where no client is meant."""
+    _, commands = advise(target, target.base_url, target.model)
+    return tuple(f"LLM_SETUP_API_KEY=… {command}" for command in commands)
+
+
 def severity_for(seen: Observations, *parts: Part) -> Severity:
     """An error when the client's requests contain the part; else a warning: another client's would fail."""
     return "error" if manner(seen).sends & set(parts) else "warning"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wizard.doctor.checks.what import nearest
+from wizard.doctor.listing import nearest
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
 from wizard.doctor.reach import judge_reach

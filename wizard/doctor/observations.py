@@ -182,7 +182,10 @@ class NetworkFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServerSeen:
-    """A server that llm-setup itself started at the target's address: whether its process lives, and its log's end."""
+    """A server that llm-setup itself started: whether its process lives, and its log's end.
+
+    log: empty where only a profile tells of the server, because it was stopped and its record went with it.
+    """
 
     name: str
     port: int
@@ -218,6 +221,12 @@ class Observations:
     client_type: str = ""
     # What checks have worked out already from the same exchanges, so that each body is read once.
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def anything(self) -> bool:
+        """Whether there was an endpoint, a client's file, a log or an error text to look at."""
+        own = any(file.client not in ("shell", "env") for file in self.files)
+        return bool(self.targets or self.error_text or own) or self.log_findings is not None
 
     def variable(self, name: str) -> str | None:
         """The value of an environment variable, or None where it is unset. An empty value is a value."""

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
+from urllib.parse import urlsplit
 
+from wizard.clients.read import ClientLimits
 from wizard.doctor.engine import CheckResult, Diagnosis, conclude, examine
-from wizard.doctor.manners import wire_of
+from wizard.doctor.manners import manner_of, wire_of
 from wizard.doctor.observations import (
     AuthStyle,
     ClientFile,
@@ -69,6 +71,7 @@ class Report:
     targets: tuple[Target, ...]
     shared: Observations
     seen: tuple[Observations, ...] = field(default=(), repr=False)
+    options: DoctorOptions = DoctorOptions()
 
     def as_json(self) -> dict[str, Any]:
         """The document of `doctor --json`."""
@@ -114,15 +117,36 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
         limits = Limits(options.timeout_s, options.cheap)
         _say_what_it_costs(screen, targets, limits)
         prober = Prober(world, limits)
+
+        def ask(target: Target) -> Observations:
+            begun = time.perf_counter()
+            _say_progress(screen, "running", target)
+            seen = prober.examine(shared, target)
+            _say_progress(screen, "ok", target, time.perf_counter() - begun)
+            return seen
+
         with ThreadPoolExecutor(min(len(targets), _MAX_ENDPOINTS_AT_ONCE)) as pool:
-            endpoints = tuple(pool.map(lambda target: prober.examine(shared, target), targets))
+            endpoints = tuple(pool.map(ask, targets))
         shared = replace(shared, probed=True)
     else:
         endpoints = ()
     diagnosis = examine(shared, endpoints, now_s=time.perf_counter)
     if options.only:
         diagnosis = conclude(result for result in diagnosis.results if result.id in options.only)
-    return Report(diagnosis, targets, shared, endpoints)
+    return Report(diagnosis, targets, shared, endpoints, options)
+
+
+def _say_progress(screen: Screen, mark: Literal["running", "ok"], target: Target, seconds: float | None = None) -> None:
+    """On a terminal somebody waits: say who is being asked, and when that is through."""
+    if screen.as_json or not screen.interactive:
+        return
+    client = manner_of(target.client).title
+    text = (
+        t("Asking {url} as {client} does", url=target.base_url, client=client)
+        if mark == "running"
+        else t("Asked {url} as {client} does", url=target.base_url, client=client)
+    )
+    screen.step(mark, text, seconds=seconds)
 
 
 def _say_what_it_costs(screen: Screen, targets: tuple[Target, ...], limits: Limits) -> None:
@@ -227,6 +251,22 @@ def _text(value: str) -> str:
 
 
 def _servers(world: World) -> Iterator[ServerSeen]:
+    """Those of the records, and those that only a profile still names: `stop` takes the record away."""
+    recorded = list(_recorded_servers(world))
+    yield from recorded
+    names = {server.name for server in recorded}
+    for profile in world.profiles.load().by_name.values():
+        if profile.server and profile.server not in names:
+            try:
+                port = urlsplit(profile.openai_base_url).port
+            except ValueError:
+                continue  # such a profile is an endpoint to judge, not a server
+            if port is not None:
+                names.add(profile.server)
+                yield ServerSeen(profile.server, port, alive=False, log="", ready=False)
+
+
+def _recorded_servers(world: World) -> Iterator[ServerSeen]:
     from wizard.effects.processes import Processes
     from wizard.effects.servers import ServerStore
 
@@ -281,7 +321,6 @@ def _explicit(world: World, options: DoctorOptions) -> Target:
         source="--base-url",
         key_source=source,
         auth=auth,
-        small_model=world.env.get("ANTHROPIC_DEFAULT_HAIKU_MODEL") if options.client_type == "claude-code" else None,
     )
 
 
@@ -296,17 +335,32 @@ def _given_key(world: World, options: DoctorOptions) -> tuple[Secret | None, str
     return (Secret(text) if text else None), KEY_VARIABLE
 
 
-def _target(world: World, options: DoctorOptions, *, client: str, auth: str = "bearer", **fields: Any) -> Target:
-    """A target whose protocol and prompt are those of the client's own folder, where it has one."""
-    from wizard.flows.clients import load_clients
+def _target(
+    world: World,
+    options: DoctorOptions,
+    *,
+    client: str,
+    auth: str = "bearer",
+    limits: ClientLimits | None = None,
+    **fields: Any,
+) -> Target:
+    """A target whose protocol and prompt are those of the client's own folder, where it has one.
+
+    limits: from the client's files; None: only the environment counts, because the triple is not from those files.
+    """
+    from wizard.clients.read import read_limits
+    from wizard.flows.clients import load_clients, places_of
 
     known = load_clients(world).get(client)
+    if limits is None:
+        limits = read_limits(known.spec, places_of(world), {}) if known else ClientLimits()
     return Target(
         client=client,
         wire=known.spec.protocol if known else wire_of(client),
         auth=cast(AuthStyle, auth),
-        max_tokens=options.max_tokens,
-        context_tokens=options.context_tokens,
+        small_model=limits.small_model,
+        max_tokens=options.max_tokens or limits.max_tokens,
+        context_tokens=options.context_tokens or limits.context_tokens,
         prompt_tokens=known.spec.first_request_tokens if known else None,
         **fields,
     )
@@ -316,7 +370,7 @@ def _configured(world: World, options: DoctorOptions) -> Iterable[Target]:
     from wizard.flows.clients import read_triples
 
     names = (options.client,) if options.client else ()
-    unique: dict[tuple[str, str, str, str], Target] = {}
+    unique: dict[tuple[str, str, str, str, ClientLimits], Target] = {}
     for triple in read_triples(world, names):
         if not triple.base_url:
             continue
@@ -331,10 +385,11 @@ def _configured(world: World, options: DoctorOptions) -> Iterable[Target]:
             source=triple.base_urls[0].source,
             key_source=triple.key_source,
             auth=auth,
+            limits=triple.limits,
         )
-        # Two clients of one protocol with one triple are one endpoint to ask.
+        # Two clients of one protocol with one triple and the same limits are one endpoint to ask.
         value = target.key.reveal() if target.key else ""
-        unique.setdefault((target.base_url, target.model, value, target.wire), target)
+        unique.setdefault((target.base_url, target.model, value, target.wire, triple.limits), target)
     return unique.values()
 
 
@@ -390,8 +445,10 @@ def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> Non
         )
     if not report.targets and not report.diagnosis.findings:
         screen.line(t("No endpoint is configured here: `llm-setup init` sets one up, `--base-url` names one."))
+    # Where a cause was found, what could not be seen because of it is no news.
+    telling = ("crashed",) if report.diagnosis.status == "error" else ("crashed", "unknown")
     for result in report.diagnosis.results:
-        if verbose or result.status in ("unknown", "crashed"):
+        if verbose or result.status in telling:
             mark = _MARKS[result.status]
             screen.step(cast(Any, mark), t(result.title), result.detail, result.duration_ms / 1000 if verbose else None)
     notes = [finding for finding in report.diagnosis.findings if finding.severity == "info"]
@@ -413,14 +470,41 @@ def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> Non
 
 
 def _verdict(report: Report) -> str:
-    errors = sum(finding.severity == "error" for finding in report.diagnosis.findings)
-    if report.diagnosis.status == "ok":
-        return t("All is well.") if report.targets else t("Nothing wrong was found.")
-    if report.diagnosis.status == "unknown":
-        return t("Nothing wrong was found in what could be seen; not everything could be.")
-    if errors == 0:
-        return t("It works; see the notes above.")
-    return t("{count} to mend; begin with the first.", count=errors) if errors > 1 else t("One cause to mend.")
+    """The last line: all is well only where key, model and path were looked at and nothing was left out."""
+    diagnosis = report.diagnosis
+    errors = [finding for finding in diagnosis.findings if finding.severity == "error"]
+    if errors:
+        return _what_to_mend(report, errors)
+    if not report.shared.anything:
+        return t("Nothing was examined.")
+    if diagnosis.status == "unknown":
+        left = dict.fromkeys(t(result.title) for result in diagnosis.results if result.status in ("unknown", "crashed"))
+        return t("Nothing wrong was found, but not everything was checked. Not checked: {left}.", left="; ".join(left))
+    if diagnosis.status == "warning":
+        return t("Nothing stands in the way; see the notes above.")
+    if report.options.only:
+        return t("The checks that were asked for found nothing wrong.")
+    if not report.targets:
+        return t("Nothing wrong was found in what was given; no endpoint was asked.")
+    if report.options.cheap:
+        return t("Key, model and URL are right. What only an answer of the model shows was not asked (`--cheap`).")
+    return t("All is well.")
+
+
+def _what_to_mend(report: Report, errors: list[Problem]) -> str:
+    """A text that a client showed has several causes of which one is meant; the others are there to be tried next."""
+    from wizard.doctor.causes import find_cause
+
+    guesses = next((result.findings for result in report.diagnosis.results if result.id == "client-error"), ())
+    codes = {finding.code for finding in guesses}
+    if len(guesses) > 1 and all(finding.code in codes for finding in errors):
+        shown = [finding for finding in report.diagnosis.findings if finding.code in codes]
+        first, *others = [f"{t(find_cause(finding.code).title)} [{finding.code}]" for finding in shown]
+        if others:
+            return t("Most likely: {first}; or: {others}.", first=first, others="; ".join(others))
+    return (
+        t("{count} to mend; begin with the first.", count=len(errors)) if len(errors) > 1 else t("One cause to mend.")
+    )
 
 
 def write_report(world: World, screen: Screen, report: Report, path: str) -> None:

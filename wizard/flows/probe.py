@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from wizard.doctor import probes
@@ -31,13 +34,51 @@ class Limits:
     cheap: bool = False
 
 
+T = TypeVar("T")
+
+
+class _Once:
+    """Values by key, each worked out by whoever asks first; the others wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[object, Future[Any]] = {}
+
+    def get(self, key: object, work: Callable[[], T]) -> T:
+        """The key's value; `work` runs once, in the first caller's thread."""
+        with self._lock:
+            known = self._known.get(key)
+            mine: Future[T] = known or Future()
+            if known is None:
+                self._known[key] = mine
+        if known is None:
+            try:
+                mine.set_result(work())
+            except BaseException as error:
+                mine.set_exception(error)
+                raise
+        return mine.result()
+
+
+def _same_question(probe: Probe) -> object:
+    """What makes a probe of one client the same as one of another: all of it but the program's name, which matters only
+    where it is found out whether that name is let through."""
+    request = probe.request
+    named = probe.id == "models" or probe.id.startswith("main")
+    headers = tuple(row for row in request.headers if named or row[0] != "user-agent")
+    body = json.dumps(request.json_body, sort_keys=True)
+    return (probe.id, request.method, request.url, headers, body, request.trust_env, request.timeout_s)
+
+
 class Prober:
-    """Probes endpoints. One pool of threads serves all of them, so twenty endpoints are not twenty times as slow."""
+    """Probes endpoints. What several of them ask alike (one server, several clients) is sent once for all."""
 
     def __init__(self, world: World, limits: Limits, network: Network | None = None) -> None:
         self._world = world
         self._limits = limits
         self._network = network or Network()
+        self._asked = _Once()
+        self._looked = _Once()
 
     def examine(self, shared: Observations, target: Target) -> Observations:
         """The shared evidence with everything that this endpoint's probes and its network showed."""
@@ -51,9 +92,7 @@ class Prober:
         way = route(target.base_url.strip(), self._world.env)
         spot = spot_of(target, self._limits.timeout_s)
         with ThreadPoolExecutor(_WORKERS) as pool:
-            looking = pool.submit(
-                self._network.look, parts.scheme, parts.hostname, port, ca_file=self._ca_file(), timeout_s=3.5
-            )
+            looking = pool.submit(self._look, parts.scheme, parts.hostname, port)
             first = self._send(pool, probes.plan_first(target, spot, proxied=way.proxy is not None))
             network = replace(
                 looking.result(), proxy=ProxyRoute(_without_password(way.proxy), way.variable, way.bypass)
@@ -66,8 +105,17 @@ class Prober:
 
     def _send(self, pool: ThreadPoolExecutor, planned: Iterable[Probe]) -> tuple[Exchange, ...]:
         wanted = [probe for probe in planned if not (self._limits.cheap and probe.generates)]
-        send: Callable[[Probe], Exchange] = lambda p: Exchange(p.id, p.summary, self._world.http.send(p.request))  # noqa: E731
-        return tuple(pool.map(send, wanted))
+        return tuple(pool.map(self._ask, wanted))
+
+    def _ask(self, probe: Probe) -> Exchange:
+        outcome = self._asked.get(_same_question(probe), lambda: self._world.http.send(probe.request))
+        return Exchange(probe.id, probe.summary, outcome)
+
+    def _look(self, scheme: str, host: str, port: int) -> NetworkFacts:
+        return self._looked.get(
+            (scheme, host, port),
+            lambda: self._network.look(scheme, host, port, ca_file=self._ca_file(), timeout_s=3.5),
+        )
 
     def _more(self, pool: ThreadPoolExecutor, seen: Observations, planned: Iterable[Probe]) -> Observations:
         return replace(seen, exchanges=(*seen.exchanges, *self._send(pool, planned)))
@@ -99,6 +147,12 @@ class Prober:
     def _search(self, pool: ThreadPoolExecutor, seen: Observations, spot: Spot) -> Observations:
         """The rounds between: find the place, the key's style, the program's name that is let through."""
         reach = judge_reach(seen)
+        if self._limits.cheap:
+            # The model is not asked, so the list of models has to tell where the API is.
+            own = seen.reply("models")
+            if own is not None and judge_models(seen.exchange("models")) is None and own.status not in (401, 403):
+                seen = self._more(pool, seen, probes.plan_models_search(spot))
+            return seen
         spot = replace(spot, direct=reach.direct, timeout_s=min(spot.timeout_s, _SEARCH_TIMEOUT_S))
         if reach.main is not None and reach.main.grade in ("absent", "page"):
             seen = self._more(pool, seen, (*probes.plan_models_search(spot), *probes.plan_other_wires(spot, spot.base)))

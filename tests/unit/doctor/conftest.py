@@ -21,12 +21,14 @@ from wizard.effects.files import Files
 from wizard.effects.http import HttpFailure, HttpReply, HttpRequest
 from wizard.effects.paths import state_paths
 from wizard.effects.world import World
+from wizard.flows.clients import load_clients
 from wizard.flows.probe import Limits, Prober
 from wizard.secret import Secret
 
 HOST = "http://server.test:8000"
 Headers = Mapping[str, str]
 When = Callable[[dict[str, Any], Headers], bool]
+HTML_PAGE = "<!doctype html><html><head><title>Gateway</title></head><body></body></html>"
 NOT_FOUND = {"detail": "Not Found"}
 CHAT_OK = {
     "object": "chat.completion",
@@ -178,8 +180,9 @@ class FakeHttp:
                 else json.dumps(route.body, ensure_ascii=False).encode()
             )
         )
-        cut = route.cut if len(raw) <= request.max_body_bytes else f"more than {request.max_body_bytes} bytes"
-        raw = raw[: request.max_body_bytes]
+        most = request.most_bytes(route.status)
+        cut = route.cut if len(raw) <= most else f"more than {most} bytes"
+        raw = raw[:most]
         return HttpReply(route.status, (("content-type", route.kind), *route.headers), raw, 0.01, 0.01, cut)
 
 
@@ -229,6 +232,7 @@ def examined(tmp_path: Path) -> Callable[..., Diagnosis]:
         http = FakeHttp(routes, default or Route("*", NOT_FOUND, 404), proxied)
         world = fake_world(tmp_path, http, env)
         base = patient.base if "://" in patient.base else HOST + patient.base
+        known = load_clients(world)
         target = Target(
             client=patient.client,
             base_url=base,
@@ -239,6 +243,7 @@ def examined(tmp_path: Path) -> Callable[..., Diagnosis]:
             max_tokens=patient.max_tokens,
             context_tokens=patient.context,
             wire=wire_of(patient.client),
+            prompt_tokens=known[patient.client].spec.first_request_tokens if patient.client in known else None,
         )
         shared = Observations(
             context=Context("linux"), environment=tuple(env.items()), targets=(target,), explicit=True, probed=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wizard.doctor.checks.way import connection, is_local, tls
+from wizard.doctor.checks.way import connection, is_local, slow_answer, tls
 from wizard.doctor.observations import (
     AddressResult,
     Context,
@@ -116,3 +116,28 @@ def test_a_local_host(host: str) -> None:
 @pytest.mark.parametrize("host", ["api.openai.com", "8.8.8.8", "gateway.example.org"])
 def test_a_host_in_the_internet(host: str) -> None:
     assert not is_local(host)
+
+
+@pytest.mark.parametrize("context", [HOST, Context("linux", "docker"), Context("linux", wsl=True)])
+def test_a_stopped_server_of_ours_is_named_wherever_the_client_sits(context: Context) -> None:
+    stopped = ServerSeen("local", 8000, alive=False, log="", ready=False)
+    verdict = connection(seen(context=context, servers=(stopped,)))
+    assert isinstance(verdict, Problem)
+    assert verdict.code == "server-not-ready"
+    assert "`local`" in verdict.what
+    assert verdict.fix is not None
+    assert verdict.fix.commands == ("llm-setup init --yes",)
+
+
+def test_a_server_of_ours_that_lives_and_does_not_listen_is_not_said_to_run_elsewhere() -> None:
+    verdict = connection(seen(servers=(server(alive=True, ready=True),)))
+    assert isinstance(verdict, Problem)
+    assert verdict.code == "server-not-ready"
+
+
+def test_another_program_on_the_port_of_a_stopped_server_is_told() -> None:
+    stopped = ServerSeen("local", 8000, alive=False, log="", ready=False)
+    verdict = slow_answer(seen(tcp=(refused(outcome="open"),), servers=(stopped,)))
+    assert isinstance(verdict, Problem)
+    assert verdict.code == "server-not-ready"
+    assert any("Another program" in line for line in verdict.saw)

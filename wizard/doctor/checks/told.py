@@ -12,10 +12,17 @@ from wizard.i18n import t
 from wizard.problems import Problem
 
 
+def something_to_examine(seen: Observations) -> Verdict:
+    """Whether there was anything at all to look at."""
+    if seen.anything:
+        return None
+    return Unseen(t("no endpoint is configured, and no client's file, log or error text is there"), unknown=True)
+
+
 def server_log(seen: Observations) -> Verdict:
     """What the log that was given says, and the logs of own servers that died."""
     own = tuple(problem for server in seen.servers if not server.alive for problem in server.log_findings)
-    if seen.log_findings is None and not seen.servers:
+    if seen.log_findings is None and not any(server.log for server in seen.servers):
         return Unseen(t("no log was given (--log)"))
     return (*(seen.log_findings or ()), *own)
 
@@ -66,6 +73,7 @@ def _that_fit(problems: tuple[Problem, ...], seen: Observations) -> tuple[Proble
 
 
 CHECKS = (
+    Check("something-to-examine", "There is something to examine", something_to_examine),
     Check("server-log", "The server's log", server_log),
     Check("client-error", "The error that the client showed", client_error),
 )

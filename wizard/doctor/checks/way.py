@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.judging import evidence, target_of
-from wizard.doctor.observations import AddressResult, NetworkFacts, Observations
+from wizard.doctor.observations import AddressResult, NetworkFacts, Observations, ServerSeen
 from wizard.doctor.reach import judge_models, judge_reach
 from wizard.endpoint.proxies import is_malformed, no_proxy_entries
 from wizard.i18n import t
@@ -139,8 +139,9 @@ def connection(seen: Observations) -> Verdict:
         t("{address} port {port}: {outcome}", address=r.address, port=r.port, outcome=r.outcome) for r in network.tcp
     )
     # A server of ours with that port was here, whatever holds this machine: what it lacks is to run.
-    ours = is_loopback(network.host) and any(server.port == network.port for server in seen.servers)
-    if is_loopback(network.host) and seen.context.in_container and not ours:
+    if _own(seen, network) is not None:
+        return _down(seen, network, results)
+    if is_loopback(network.host) and seen.context.in_container:
         return _in_container(network, results)
     open_elsewhere = [(host, result) for host, result in network.elsewhere if result.outcome == "open"]
     if is_loopback(network.host):
@@ -240,8 +241,25 @@ def _in_container(network: NetworkFacts, results: tuple[str, ...]) -> Problem:
     )
 
 
+def _own(seen: Observations, network: NetworkFacts) -> ServerSeen | None:
+    """The server that llm-setup started at the target's address, whether it lives or not."""
+    return next((s for s in seen.servers if s.port == network.port and is_loopback(network.host)), None)
+
+
+def _stopped(own: ServerSeen, *saw: str) -> Problem:
+    commands = (f"llm-setup logs {own.name}", f"llm-setup serve --name {own.name}")
+    return found(
+        "server-not-ready",
+        t("The server `{name}`, which llm-setup started, is not running.", name=own.name),
+        *saw,
+        fix=t("Start it again."),
+        # Without its log nothing is known of it but its profile: it was stopped, and init starts what that names.
+        commands=commands if own.log else ("llm-setup init --yes",),
+    )
+
+
 def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -> Problem:
-    own = next((s for s in seen.servers if s.port == network.port and is_loopback(network.host)), None)
+    own = _own(seen, network)
     if own is not None and own.alive and not own.ready:
         return found(
             "server-not-ready",
@@ -254,7 +272,7 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
             own.log,
             commands=(f"llm-setup logs {own.name} --follow",),
         )
-    other = next((s for s in seen.servers if s.alive and s.ready), None)
+    other = next((s for s in seen.servers if s is not own and s.alive and s.ready), None)
     if other is not None and is_loopback(network.host):
         return found(
             "stale-profile",
@@ -267,6 +285,8 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
             *results,
             commands=(f"llm-setup use {other.name}",),
         )
+    if own is not None and not own.alive:
+        return _stopped(own, *results)
     silent = [r for r in network.tcp if r.outcome == "timeout"]
     if silent and len(silent) == len(network.tcp):
         return found(
@@ -286,7 +306,7 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
         )
     commands: tuple[str, ...] = ()
     if own is not None:
-        commands = (f"llm-setup logs {own.name}", f"llm-setup serve --name {own.name}")
+        commands = (f"llm-setup logs {own.name}",)
     elif is_loopback(network.host):
         commands = ("llm-setup status", "llm-setup serve")
     return found(
@@ -370,10 +390,14 @@ def slow_answer(seen: Observations) -> Verdict:
     """Whether a connection opens and no answer comes."""
     if seen.offline:
         return Unseen(t("nothing was sent (--offline)"))
-    exchange = seen.exchange("main")
-    if exchange is None or exchange.failure is None or exchange.failure.kind != "timeout":
+    exchange = seen.exchange("main") or seen.exchange("models")
+    if exchange is None or exchange.failure is None or seen.network is None or not seen.network.reachable:
         return None
-    if seen.network is None or not seen.network.reachable:
+    own = _own(seen, seen.network)
+    if own is not None and not own.alive and not any(e.reply is not None for e in seen.exchanges):
+        port = seen.network.port
+        return _stopped(own, t("Another program holds port {port} and does not answer.", port=port), evidence(exchange))
+    if exchange.failure.kind != "timeout":
         return None
     healthy = [e for e in seen.exchanges if e.probe in ("health", "models") and e.reply is not None]
     listed = judge_models(seen.exchange("models"))

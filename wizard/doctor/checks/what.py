@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 from wizard.doctor.bodies import excerpt
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
-from wizard.doctor.judging import evidence, manner, target_of, unseen
+from wizard.doctor.judging import advise, evidence, manner, target_of, unseen
+from wizard.doctor.listing import model_by_list, nearest, only_listed
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
 from wizard.doctor.reach import Reach, Seen, judge_reach, judged
@@ -21,6 +21,8 @@ _CHANNEL_WORDS = re.compile(r"渠道|通道|分组|channel|group|endpoints? foun
 
 def model_served(seen: Observations) -> Verdict:
     """Whether the server knows the model by the name that is sent."""
+    if only_listed(seen):
+        return model_by_list(seen)
     skipped = unseen(seen)
     if skipped is not None:
         return skipped
@@ -50,25 +52,11 @@ def _mismatch(seen: Observations, reach: Reach, best: Seen, model: str) -> Probl
     else:
         what = t("The server does not serve `{model}`.", model=model)
     name = near or (reach.model_ids[0] if reach.model_ids else "")
-    commands = (
-        (f"llm-setup clients apply {target.client or 'shell'} --base-url {target.base_url} --model {name}",)
-        if name
-        else ()
-    )
+    _, commands = advise(target, target.base_url, name) if name else ("", ())
     fix = (
         t("Ask for `{name}`, or start vLLM with `--served-model-name {model}`.", name=name, model=model) if name else ""
     )
     return found("model-name-mismatch", what, *saw, fix=fix, commands=commands, automatic=bool(near))
-
-
-def nearest(model: str, ids: tuple[str, ...]) -> str:
-    """The id that is probably meant: the same without its provider or folder, or nearly the same spelling."""
-    last = model.rsplit("/", 1)[-1].lower()
-    for name in ids:
-        if name.rsplit("/", 1)[-1].lower() == last or name.strip("/").lower() == model.strip("/").lower():
-            return name
-    close = difflib.get_close_matches(model.lower(), [name.lower() for name in ids], 1, 0.75)
-    return next((name for name in ids if close and name.lower() == close[0]), "")
 
 
 def _small_model(seen: Observations, reach: Reach) -> Problem | None:
@@ -203,5 +191,5 @@ def _listed(reach: Reach) -> tuple[str, ...]:
 
 CHECKS = (
     Check("gateway", "Nothing in front of the model refuses", gateway_says, "target"),
-    Check("model", "The server serves the model", model_served, "target"),
+    Check("model", "The server serves the model", model_served, "target", vital=True),
 )

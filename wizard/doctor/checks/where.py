@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import urlsplit
 
 from wizard.doctor.bodies import read_body
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
 from wizard.doctor.engine import Check, Unseen, Verdict
-from wizard.doctor.judging import evidence, target_of, variation
+from wizard.doctor.judging import advise, evidence, target_of, variation
+from wizard.doctor.listing import only_listed, url_by_list
 from wizard.doctor.observations import Observations, Target
 from wizard.doctor.probes import url_of
 from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
@@ -49,7 +51,7 @@ def azure_form(seen: Observations) -> Verdict:
         "azure-deployment-path",
         t("`{url}` is not a form that Azure serves.", url=target.base_url),
         evidence(seen.exchange("main")),
-        commands=_apply(target, f"{resource}/openai/v1"),
+        **_ask_at(target, f"{resource}/openai/v1"),
     )
 
 
@@ -57,10 +59,15 @@ def form_of_url(seen: Observations) -> Verdict:
     """Whether the client's own request meets the API, and if not, which form of the URL would."""
     target = target_of(seen)
     if seen.offline:
-        return _by_form_alone(target) if seen.explicit else Unseen(t("nothing was sent (--offline)"))
+        told = _by_form_alone(target) if seen.explicit else None
+        return told or Unseen(t("nothing was sent (--offline)"))
+    if only_listed(seen):
+        return url_by_list(seen)
     reach = judge_reach(seen)
     if reach.main is None:
         return Unseen(t("the question was not asked"))
+    if reach.main.grade == "none":
+        return Unseen(t("nothing answered at {url}", url=target.base_url))
     if reach.main.grade not in ("absent", "page"):
         return _double_slash(seen, reach)
     if reach.base is not None:
@@ -75,7 +82,7 @@ def _by_form_alone(target: Target) -> Verdict:
         return found(
             "base-url-full-endpoint",
             t("The base URL ends in `{suffix}`, which clients add themselves.", suffix=suffix),
-            commands=_apply(target, without_endpoint(target.base_url)),
+            **_ask_at(target, without_endpoint(target.base_url)),
         )
     bare = target.base_url.strip().rstrip("/")
     if bare.endswith("/v1/v1") or (target.wire == "messages" and bare.endswith("/v1")):
@@ -85,14 +92,15 @@ def _by_form_alone(target: Target) -> Verdict:
                 "The base URL ends in `/v1`, and the client adds `{path}`.",
                 path=urlsplit(url_of("x:", target.wire)).path,
             ),
-            commands=_apply(target, bare.removesuffix("/v1")),
+            **_ask_at(target, bare.removesuffix("/v1")),
         )
     return None
 
 
-def _apply(target: Target, base: str) -> tuple[str, ...]:
-    client = target.client or "shell"
-    return (f"llm-setup clients apply {client} --base-url {base} --model {target.model or 'NAME'}",)
+def _ask_at(target: Target, base: str) -> dict[str, Any]:
+    """What mends a wrong base URL, as arguments of `found`."""
+    text, commands = advise(target, base, target.model)
+    return {"fix": text, "commands": commands}
 
 
 def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Problem:
@@ -101,7 +109,7 @@ def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Proble
     asked = url_of(target.base_url.strip(), target.wire)
     saw = (evidence(reach.main), evidence(reach.best), *_openapi_evidence(seen))
     configured = target.base_url.strip().rstrip("/")
-    commands = _apply(target, base)
+    mended = _ask_at(target, base)
     if reach.kind == "stripped" or (pasted_endpoint(configured) and without_endpoint(configured).startswith(base)):
         suffix = pasted_endpoint(configured) or ""
         return found(
@@ -112,7 +120,7 @@ def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Proble
                 asked=urlsplit(asked).path,
             ),
             *saw,
-            commands=commands,
+            **mended,
             automatic=True,
         )
     if base == configured + "/v1":
@@ -124,7 +132,7 @@ def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Proble
                 base=base,
             ),
             *saw,
-            commands=commands,
+            **mended,
             automatic=True,
         )
     if configured.startswith(base) and re.fullmatch(r"(?:/v1)+", configured[len(base) :]):
@@ -132,7 +140,7 @@ def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Proble
             "base-url-extra-v1",
             t("The base URL has one `/v1` too many: the client asks for `{asked}`.", asked=urlsplit(asked).path),
             *saw,
-            commands=commands,
+            **mended,
             automatic=True,
         )
     if reach.kind in ("double-prefix", "no-prefix", "short-prefix") and not _is_api_path(configured, base):
@@ -140,13 +148,13 @@ def _found_elsewhere(seen: Observations, reach: Reach, target: Target) -> Proble
             "proxy-prefix-mismatch",
             t("The API lies at `{base}`, not at `{configured}`.", base=base, configured=configured),
             *saw,
-            commands=commands,
+            **mended,
         )
     return found(
         "base-url-wrong-path",
         t("The API lies at `{base}`, not at `{configured}`.", base=base, configured=configured),
         *saw,
-        commands=commands,
+        **mended,
         automatic=True,
     )
 
@@ -214,7 +222,7 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
             t("The base URL lacks `/v1`: the list of models is at `{base}`.", base=reach.listed_at),
             evidence(main),
             evidence(seen.exchange("models.v1")),
-            commands=_apply(target, reach.listed_at),
+            **_ask_at(target, reach.listed_at),
             automatic=True,
         )
     if reach.listed_at is not None and reach.listed_at != target.base_url.strip():
@@ -226,7 +234,7 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
                 base=reach.listed_at,
             ),
             evidence(main),
-            commands=_apply(target, reach.listed_at),
+            **_ask_at(target, reach.listed_at),
         )
     return found(
         "wrong-endpoint-path"
@@ -319,12 +327,12 @@ def _double_slash(seen: Observations, reach: Reach) -> Verdict:
         evidence(slash),
         evidence(reach.main),
         severity="warning",
-        commands=_apply(target, target.base_url.strip().rstrip("/")),
+        **_ask_at(target, target.base_url.strip().rstrip("/")),
         automatic=True,
     )
 
 
 CHECKS = (
     Check("azure-url", "An Azure URL has Azure's form", azure_form, "target"),
-    Check("url-form", "The base URL has the form that the client needs", form_of_url, "target"),
+    Check("url-form", "The base URL has the form that the client needs", form_of_url, "target", vital=True),
 )

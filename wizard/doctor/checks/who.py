@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from wizard.doctor.bodies import read_body
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
-from wizard.doctor.judging import evidence, target_of, unseen
+from wizard.doctor.judging import evidence, give_key, target_of, unseen
+from wizard.doctor.listing import key_by_list, only_listed
 from wizard.doctor.observations import Observations, Target
 from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
 from wizard.i18n import t
@@ -72,6 +73,8 @@ def key_bytes(seen: Observations) -> Verdict:
 def key_accepted(seen: Observations) -> Verdict:
     """Whether the server takes the key, and if not, why."""
     target = target_of(seen)
+    if only_listed(seen):
+        return key_by_list(seen)
     skipped = unseen(seen)
     if skipped is not None:
         return skipped
@@ -103,7 +106,7 @@ def key_accepted(seen: Observations) -> Verdict:
             "key-missing",
             t("The server wants a key, and {client} has none.", client=target.client or t("the client")),
             *saw,
-            commands=_give_key(target),
+            commands=give_key(target),
         )
     if refused.family == "key-format":
         return found(
@@ -144,7 +147,7 @@ def key_accepted(seen: Observations) -> Verdict:
         "key-invalid",
         t("The server refuses the key {hint}: {text}", hint=target.key_hint, text=_short(refused.text)),
         *saw,
-        commands=_give_key(target),
+        commands=give_key(target),
     )
 
 
@@ -257,12 +260,7 @@ def _short(text: str) -> str:
     return excerpt(text, 140)
 
 
-def _give_key(target: Target) -> tuple[str, ...]:
-    client, model = target.client or "shell", target.model or "NAME"
-    return (f"LLM_SETUP_API_KEY=… llm-setup clients apply {client} --base-url {target.base_url} --model {model}",)
-
-
 CHECKS = (
     Check("key-bytes", "The key's characters are fine", key_bytes, "target"),
-    Check("key", "The server takes the key", key_accepted, "target"),
+    Check("key", "The server takes the key", key_accepted, "target", vital=True),
 )
