@@ -32,7 +32,9 @@ def watch(
             screen.title(world.clock.now().strftime("%H:%M:%S"))
             show_report(screen, last)
             if last.diagnosis.status in ("ok", "warning") and last.targets:
-                screen.line("\a" + t("It works now."))
+                # Past Screen.line, which shows control characters of others' texts and does not send them.
+                screen.people.write("\a")
+                screen.line(t("It works now."))
                 return last
         looks += 1
         if rounds is not None and looks >= rounds and last is not None:
