@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,59 @@ def test_a_base_url_that_cannot_be_used_is_refused_without_being_shown_in_full(h
         observe_endpoint(home.world, home.screen, EndpointOptions(base_url=url, model="m", offline=True), None)
     assert (caught.value.problem.code, caught.value.exit_code) == ("base-url-invalid", 2)
     assert "hunter2pass" not in str(caught.value.problem)
+
+
+def bomb(levels: int) -> str:
+    return "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, levels)
+    )
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("a: &a [*a]\n", id="an alias inside its own anchor"),
+        pytest.param("&a\nme: *a\n", id="the document inside itself"),
+        pytest.param(bomb(8), id="aliases that multiply"),
+        pytest.param("a: " + "[" * 3000 + "]" * 3000 + "\n", id="brackets"),
+        pytest.param("a:\n " + "- " * 3000 + "1\n", id="dashes"),
+        pytest.param("".join(" " * n + "a:\n" for n in range(300)), id="indentation"),
+    ],
+)
+def test_yaml_that_takes_for_ever_is_refused_at_once(home: Any, content: str) -> None:
+    path = home.write(".continue/config.yaml", "name: mine\n" * (not content.startswith("&")) + content)
+    before = path.read_bytes()
+    with pytest.raises(ProblemError) as caught:
+        home.apply("continue")
+    assert caught.value.problem.code == "client-file-unusual"
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("name: mine\nx: &x {k: 1}\ny: *x\n" + bomb(3), id="aliases"),
+        pytest.param("name: mine\nnote: |\n" + "  [{ a * b\n" * 300, id="brackets in a text"),
+        pytest.param("name: mine\nmodels:\n", id="models is null"),
+        pytest.param("name: mine\nmodels:  # none yet\nversion: 1.0.0\n", id="models is null with a comment"),
+    ],
+)
+def test_yaml_that_only_looks_so_is_filled(home: Any, content: str) -> None:
+    path = home.write(".continue/config.yaml", content)
+    home.apply("continue")
+    assert "apiBase" in path.read_text()
+    home.restore()
+    assert path.read_text() == content
+
+
+@pytest.mark.timeout(20)
+def test_five_megabytes_of_json_on_one_line_are_edited_at_once(home: Any) -> None:
+    content = '{"history": [' + ", ".join(['{"k": "v v v", "n": 1}'] * 110_000) + '], "pad": "' + "x" * 2_500_000 + '"}'
+    path = home.write(".claude.json", content)
+    begun = time.process_time()
+    (result,) = home.apply("claude-code")
+    assert len(str(result.as_json())) < 20_000
+    assert time.process_time() - begun < 8
+    home.restore()
+    assert path.read_text() == content

@@ -42,6 +42,8 @@ def parse(raw: bytes, kind: str, path: FilePath) -> Any:
     try:
         return _value(decode(raw), kind)
     except (ValueError, RecursionError) as error:
+        if kind == "yaml" and _is_pathological(error):
+            raise _no_place(path, t("Reading it could take for ever: {detail}.", detail=str(error))) from error
         loose = None
         if kind in ("json", "json-comments"):
             loose = _loose_only(raw, comments=kind == "json")
@@ -67,6 +69,12 @@ def parse(raw: bytes, kind: str, path: FilePath) -> Any:
                 ),
             )
         ) from error
+
+
+def _is_pathological(error: Exception) -> bool:
+    from wizard.clients.formats.yaml_text import Pathological
+
+    return isinstance(error, Pathological)
 
 
 def _loose_only(raw: bytes, *, comments: bool) -> tuple[int, str] | None:
@@ -156,7 +164,7 @@ def _carry_out(content: FileText, kind: str, there: Any, ops: Sequence[Op], path
     return content.encode(text)
 
 
-def _no_place(path: FilePath) -> ProblemError:
+def _no_place(path: FilePath, why: str = "") -> ProblemError:
     return ProblemError(
         Problem(
             "client-file-unusual",
@@ -164,7 +172,7 @@ def _no_place(path: FilePath) -> ProblemError:
                 "The file `{path}` is written in a way that llm-setup cannot edit safely; it was left as it is.",
                 path=path,
             ),
-            t("The edited text, read back, did not say exactly what was there before plus our values."),
+            why or t("The edited text, read back, did not say exactly what was there before plus our values."),
             fix=Fix(t("Add the lines by hand; `--dry-run` on an empty folder shows them.")),
         )
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from wizard.clients.formats.ops import Conflict, Drop, Op, Path, Put, dotted
 
-_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 _COMMENT = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/"
 # Atomic: what is inside a comment must not be tried as something else when the rest does not match.
 _ANY_GAP = rf"(?>(?:\s+|{_COMMENT})*)"

@@ -25,6 +25,7 @@ def parse_yaml(text: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
+    _check_shape(text)
     reader = YAML(typ="safe", pure=True)
     reader.allow_duplicate_keys = False
     try:
@@ -36,6 +37,54 @@ def parse_yaml(text: str) -> Any:
     if len(documents) > 1:
         raise ValueError("several documents in one file")
     return {} if not documents or documents[0] is None else documents[0]
+
+
+class Pathological(ValueError):
+    """It is YAML, and reading it takes minutes, gigabytes or for ever."""
+
+
+_DEEPEST = 100
+_MOST_NODES = 200_000
+_NEEDS_A_LOOK = re.compile(r"\*|(?m:^ {100})|(?:[-?] ){50}|(?s:(?:[\[{].*?){100})")
+
+
+def _check_shape(text: str) -> None:
+    """Raise Pathological for nesting that no person writes, an alias inside its own anchor, and aliases that multiply.
+
+    Looks at the stream of events, which is as long as the text, so that nothing is ever built of it.
+    """
+    if not _NEEDS_A_LOOK.search(text):
+        return
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+
+    sizes: dict[str, int] = {}  # of what each anchor stands for, in nodes with aliases followed
+    open_nodes: list[tuple[str | None, int]] = []
+    total = 0
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            if isinstance(event, AliasEvent):
+                if any(anchor == event.anchor for anchor, _ in open_nodes):
+                    raise Pathological("an alias stands inside what it stands for")
+                total += sizes.get(event.anchor, 1)
+            elif isinstance(event, ScalarEvent):
+                total += 1
+                if event.anchor:
+                    sizes[event.anchor] = 1
+            elif isinstance(event, CollectionStartEvent):
+                open_nodes.append((event.anchor, total))
+                total += 1
+            elif isinstance(event, CollectionEndEvent):
+                anchor, before = open_nodes.pop()
+                if anchor:
+                    sizes[anchor] = total - before
+            if len(open_nodes) > _DEEPEST:
+                raise Pathological(f"more than {_DEEPEST} levels")
+            if total > _MOST_NODES:
+                raise Pathological(f"more than {_MOST_NODES} values")
+    except YAMLError:
+        return  # the reader says it better
 
 
 def _compose(text: str) -> Any:
@@ -135,11 +184,22 @@ def _child(node: Any, step: str | int) -> Any:
     return None
 
 
+def _is_nothing(node: Any) -> bool:
+    """Whether no text at all stands for the null; such a node's marks are those of whatever comes next."""
+    return _is_scalar(node) and node.value == "" and not node.style and not node.anchor
+
+
+def _behind_colon(text: str, key: Any) -> int:
+    return text.index(":", key.end_mark.index) + 1
+
+
 def _end_of(text: str, node: Any) -> int:
     """Where the node's own text ends: block collections end with their last member, not with the gap behind it."""
     if not _is_scalar(node) and not node.flow_style and node.value:
         last = node.value[-1]
-        return _end_of(text, last[1] if isinstance(last, tuple) else last)
+        if isinstance(last, tuple):
+            return _behind_colon(text, last[0]) if _is_nothing(last[1]) else _end_of(text, last[1])
+        return _end_of(text, last)
     start, end = node.start_mark.index, node.end_mark.index
     while end > start and text[end - 1] in " \t\r\n":
         end -= 1
@@ -232,6 +292,8 @@ def _insert_flow(text: str, node: Any, step: str | int, value: Any) -> str:
 
 def _replace(text: str, parent: Any, key: Any, node: Any, value: Any, newline: str) -> str:
     start, end = node.start_mark.index, _end_of(text, node)
+    if key is not None and _is_nothing(node):
+        start = end = _behind_colon(text, key)
     if parent.flow_style or not isinstance(value, dict | list) or not value:
         if not _is_scalar(node) and not node.flow_style:
             # A block collection gives way to one line behind its key.
@@ -273,7 +335,10 @@ def _drop(text: str, root: Any, path: Path) -> str:
     firsts = [child[0] if isinstance(child, tuple) else child for child in node.value]
     position = next(n for n, child in enumerate(firsts) if child.start_mark.index == first.start_mark.index)
     following = firsts[position + 1].start_mark.index if position + 1 < len(firsts) else None
-    begin, finish = first.start_mark.index, max(_end_of(text, value), key.end_mark.index if key is not None else 0)
+    begin, finish = (
+        first.start_mark.index,
+        (_behind_colon(text, key) if key is not None and _is_nothing(value) else _end_of(text, value)),
+    )
     if node.flow_style:
         if following is not None:
             return text[:begin] + text[following:]
