@@ -12,10 +12,12 @@ import glob
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from wizard.clients.edit import Receipt
@@ -39,11 +41,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What a path is now. `mode` is None where there is no file; `writable` looks at the owner's bit, root or not."""
+    """What a path is now. `mode` is None where there is no file; `writable` looks at the owner's bit, root or not.
+
+    names: how many hard links the file has.
+    """
 
     content: bytes | None
     mode: int | None
     writable: bool
+    names: int = 1
 
 
 class EditStore:
@@ -57,7 +63,8 @@ class EditStore:
         """A file's content and mode. Raises ProblemError where it is there but cannot be read."""
         try:
             content = self._files.read_regular(path)
-            mode = stat.S_IMODE(path.stat().st_mode) if content is not None else None
+            found = path.stat() if content is not None else None
+            mode = stat.S_IMODE(found.st_mode) if found else None
         except OSError as error:
             raise ProblemError(
                 Problem(
@@ -71,8 +78,8 @@ class EditStore:
                     ),
                 )
             ) from error
-        if mode is not None:
-            return FileState(content, mode, bool(mode & stat.S_IWUSR) and os.access(path, os.W_OK))
+        if found is not None and mode is not None:
+            return FileState(content, mode, bool(mode & stat.S_IWUSR) and os.access(path, os.W_OK), found.st_nlink)
         folder = Path(os.path.realpath(path)).parent
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
@@ -242,8 +249,13 @@ class EditStore:
             return {"schema_version": 1, "files": [], "pending": []}
         try:
             document = json.loads(raw)
-            return {"schema_version": 1, "files": list(document["files"]), "pending": list(document.get("pending", []))}
-        except (ValueError, KeyError, TypeError) as error:
+            files, pending = list(document["files"]), list(document.get("pending", []))
+            for row in files:
+                _check_row(row, _RECEIPT_ROW)
+            for row in pending:
+                _check_row(row, _PENDING_ROW)
+            return {"schema_version": 1, "files": files, "pending": pending}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ProblemError(
                 Problem(
                     "state-file-broken",
@@ -347,6 +359,40 @@ def missing_folders(path: Path) -> list[Path]:
         missing.append(folder)
         folder = folder.parent
     return missing[::-1]
+
+
+_RECEIPT_ROW: dict[str, tuple[type, ...]] = {
+    "path": (str,),
+    "original": (str, NoneType),
+    "original_mode": (int, NoneType),
+    "written": (str, NoneType),
+    "clients": (list,),
+    "live": (bool,),
+    "format": (str,),
+    "folders": (list,),
+    "edited_between": (bool,),
+    "project": (str, NoneType),
+    "first_applied": (str,),
+    "last_applied": (str,),
+}
+_PENDING_ROW: dict[str, tuple[type, ...]] = {
+    "path": (str,),
+    "before": (str, NoneType),
+    "mode": (int, NoneType),
+    "after": (str, NoneType),
+}
+# Contents are kept under their SHA-256; anything else in their place would be a path of somebody's choice.
+_HASHES = ("original", "written", "before")
+
+
+def _check_row(row: Any, wanted: Mapping[str, tuple[type, ...]]) -> None:
+    """Raise KeyError, TypeError or ValueError for a row that is damaged."""
+    for name, types in wanted.items():
+        value = row[name]
+        if not isinstance(value, types) or (isinstance(value, list) and not all(isinstance(v, str) for v in value)):
+            raise TypeError(f"{name} is {value!r}")
+        if name in _HASHES and isinstance(value, str) and not re.fullmatch(r"[0-9a-f]{64}", value):
+            raise ValueError(f"{name} is no name of a content")
 
 
 def _digest(content: bytes | None) -> str | None:

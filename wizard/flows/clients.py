@@ -339,7 +339,10 @@ def apply_plans(
     diffs: bool = True,
     key_by_command: bool = False,
 ) -> tuple[Applied, ...]:
-    """As apply_clients, for clients in scopes that may differ. diffs: show them (a dry run always does)."""
+    """As apply_clients, for clients in scopes that may differ.
+
+    diffs: show them (a dry run always does), and the warnings of clients in which nothing changes.
+    """
     if not dry_run:
         edit_store(world).settle()
     key_command = _key_command(world, endpoint) if key_by_command else ()
@@ -347,7 +350,7 @@ def apply_plans(
     needs = {need for target in targets for need in target.client.spec.needs}
     lacking = frozenset[Capability]() if offline else find_lacking(world, endpoint, needs)
     results = [_planned(world, client, edits, endpoint, lacking) for client, edits in plans]
-    _show_plans(screen, results, dry_run, diffs or dry_run)
+    _show_plans(screen, results, dry_run, diffs)
     to_write = [edit for _, edits in plans for edit in edits]
     if dry_run:
         return tuple(results)
@@ -403,6 +406,7 @@ def _planned(
         *_judge_overridden(world, client, edits, endpoint),
         *_judge_version(world, client.spec),
         *_judge_git(edits),
+        *_judge_links(store, edits),
         *(_judge_running(world, client.spec) if changes else ()),
     )
     return Applied(
@@ -464,6 +468,20 @@ def _judge_git(edits: Sequence[Edit]) -> tuple[Problem, ...]:
     )
 
 
+def _judge_links(store: EditStore, edits: Sequence[Edit]) -> tuple[Problem, ...]:
+    return tuple(
+        Problem(
+            "client-file-hard-linked",
+            t("`{path}` is one of {count} names of the same file.", path=edit.path, count=names),
+            t("A new file takes this name, so that a crash loses nothing; the other names keep the old content."),
+            fix=Fix(t("Make the other names symbolic links, or copy the new content there.")),
+            severity="warning",
+        )
+        for edit in edits
+        if edit.change != "none" and edit.before is not None and (names := store.observe(edit.path).names) > 1
+    )
+
+
 def _mode_to_set(store: EditStore, edit: Edit) -> int | None:
     """The mode that a file with a key inside needs and does not have; None: leave it."""
     if not edit.private:
@@ -516,11 +534,14 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
 
 def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs: bool) -> None:
     for result in results:
-        for problem in result.problems:
-            screen.problem(problem)
-        for edit in result.edits:
-            if diffs and edit.change != "none":
-                screen.line(edit.diff())
+        if diffs or result.status != "unchanged":
+            for problem in result.problems:
+                screen.problem(problem)
+        # The document of --json holds every diff.
+        if (diffs or dry_run) and not screen.as_json:
+            for edit in result.edits:
+                if edit.change != "none":
+                    screen.line(edit.diff())
         if result.status == "unchanged":
             screen.step("ok", t("{title}: nothing to change", title=result.title))
         elif dry_run:

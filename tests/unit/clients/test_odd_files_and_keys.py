@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import time
 from pathlib import Path
@@ -9,8 +11,13 @@ from typing import Any
 
 import pytest
 
+from wizard.clients.formats.lines import edit_dotenv, parse_dotenv, quote_dotenv
+from wizard.clients.formats.ops import Put
+from wizard.endpoint.model import Endpoint
+from wizard.flows.clients import Target, apply_clients, apply_plans, list_clients, load_clients
 from wizard.flows.endpoints import EndpointOptions, given_key, observe_endpoint
 from wizard.problems import ProblemError
+from wizard.ui.screen import Screen
 
 
 @pytest.mark.timeout(10)
@@ -136,3 +143,99 @@ def test_five_megabytes_of_json_on_one_line_are_edited_at_once(home: Any) -> Non
     assert time.process_time() - begun < 8
     home.restore()
     assert path.read_text() == content
+
+
+ROW = {
+    "path": "/nowhere",
+    "original": None,
+    "original_mode": None,
+    "written": None,
+    "clients": ["codex"],
+    "live": False,
+    "format": "toml",
+    "folders": [],
+    "edited_between": False,
+    "project": None,
+    "first_applied": "",
+    "last_applied": "",
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param({"files": [{}], "pending": []}, id="an empty receipt"),
+        pytest.param({"files": [], "pending": [{}]}, id="an empty step"),
+        pytest.param({"files": [], "pending": [7]}, id="a number for a step"),
+        pytest.param({"files": [{**ROW, "clients": None}]}, id="no list of clients"),
+        pytest.param({"files": [{**ROW, "clients": [1]}]}, id="a client that is a number"),
+        pytest.param({"files": [{**ROW, "written": "../../profiles.json"}]}, id="a content elsewhere"),
+        pytest.param({"files": 5}, id="no rows"),
+        pytest.param([], id="a list"),
+    ],
+)
+def test_damaged_receipts_are_one_clear_problem(home: Any, document: Any) -> None:
+    folder = home.world.paths.originals
+    folder.mkdir(parents=True)
+    (folder / "receipts.json").write_text(json.dumps(document))
+    for command in (lambda: home.apply("codex"), home.restore, lambda: list_clients(home.world)):
+        with pytest.raises(ProblemError) as caught:
+            command()
+        assert caught.value.problem.code == "state-file-broken"
+    assert not (home.path / ".codex").exists()
+
+
+def test_a_hard_linked_file_is_written_with_a_warning(home: Any) -> None:
+    path = home.write(".codex/config.toml", "model = 'old'\n")
+    os.link(path, home.path / "dotfiles.toml")
+    (result,) = home.apply("codex")
+    assert "client-file-hard-linked" in [problem.code for problem in result.problems]
+    (again,) = home.apply("codex")
+    assert "client-file-hard-linked" not in [problem.code for problem in again.problems]
+
+
+def test_a_start_up_file_with_foreign_bytes_gets_its_block_and_keeps_them(home: Any) -> None:
+    content = b"# caf\xe9\nalias ll='ls -l'\n"
+    path = home.write(".bashrc", content)
+    home.apply("shell")
+    assert path.read_bytes().startswith(content) and b">>> llm-setup >>>" in path.read_bytes()
+    home.restore()
+    assert path.read_bytes() == content
+
+
+def test_a_start_up_file_in_utf_16_is_left_alone(home: Any) -> None:
+    path = home.write(".bashrc", "alias ll='ls -l'\n".encode("utf-16"))
+    before = path.read_bytes()
+    with pytest.raises(ProblemError) as caught:
+        home.apply("shell")
+    assert caught.value.problem.code == "client-file-broken"
+    assert path.read_bytes() == before
+
+
+def test_dotenv_values_with_odd_line_ends_read_back_whole() -> None:
+    for value in ("a\u2028b", "a\rb", "a\r\nb", "a\x0cb\x1cc", "it's\u2029\u0085"):
+        assert parse_dotenv(f"A={quote_dotenv(value)}\nB=1\n") == {"A": value, "B": "1"}
+        assert parse_dotenv(edit_dotenv("A=1\n", [Put(("A",), value)], "\n")) == {"A": value}
+    assert parse_dotenv("A='x y'\r\nB=2\r\n") == {"A": "x y", "B": "2"}
+
+
+def test_a_switch_is_silent_about_clients_in_which_nothing_changes(home: Any) -> None:
+    small = home_endpoint(context_tokens=2048)
+    home.apply("claude-code", endpoint=small)
+    assert "warning" in home.said
+    home.out.truncate(0)
+    target = Target(load_clients(home.world)["claude-code"], "user")
+    apply_plans(home.world, home.screen, small, [target], yes=True, offline=True, diffs=False)
+    assert "warning" not in home.said
+
+
+def test_with_json_no_diff_is_said_beside_the_document(home: Any) -> None:
+    err = io.StringIO()
+    screen = Screen(as_json=True, plain=True, out=io.StringIO(), err=err, env={})
+    (result,) = apply_clients(home.world, screen, home_endpoint(), ["codex"], yes=True, offline=True)
+    assert "+model" in str(result.as_json())
+    assert "+model" not in err.getvalue()
+
+
+def home_endpoint(context_tokens: int = 65536) -> Endpoint:
+    return Endpoint("local", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8000", "Qwen/Qwen3-8B", None, context_tokens)

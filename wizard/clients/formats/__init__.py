@@ -204,18 +204,30 @@ def take_out(current: bytes, original: bytes | None, written: bytes, kind: str, 
 
 
 def put_into_block(before: bytes | None, block: str, path: FilePath, comment: str = "#") -> bytes:
-    """The file with our marked block. Raises ProblemError where the marks do not pair up or it is not text."""
+    """The file with our marked block; bytes of the rest that are no UTF-8 stay. Raises ProblemError where the marks do
+    not pair up or it is not text."""
     try:
-        content = decode(before or b"")
-        return content.encode(put_block(content.text, block, content.newline, comment))
-    except (BrokenBlock, UnicodeDecodeError) as error:
+        content = _lines_of(before or b"")
+        return _bytes_of(content, put_block(content.text, block, content.newline, comment))
+    except (BrokenBlock, UnicodeError) as error:
         raise _broken(path, str(error)) from error
 
 
 def take_out_block(current: bytes, path: FilePath) -> bytes:
     """The file without our marked block."""
     try:
-        content = decode(current)
-        return content.encode(take_block(content.text))
-    except (BrokenBlock, UnicodeDecodeError) as error:
+        content = _lines_of(current)
+        return _bytes_of(content, take_block(content.text))
+    except (BrokenBlock, UnicodeError) as error:
         raise _broken(path, str(error)) from error
+
+
+def _lines_of(raw: bytes) -> FileText:
+    """Text in whatever encoding that has ASCII in it as it is; UTF-16 has not, and is refused."""
+    if b"\0" in raw:
+        raise BrokenBlock("a NUL byte: this is no plain text")
+    return decode(raw, errors="surrogateescape")
+
+
+def _bytes_of(content: FileText, text: str) -> bytes:
+    return content.encode(text, errors="surrogateescape")

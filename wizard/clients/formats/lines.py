@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wizard.clients.formats.ops import Drop, Op
 
-_ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*(.*)")
+_ASSIGNMENT = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*([^\n]*)")
 _SAFE = re.compile(r"[A-Za-z0-9_./:@%+,=-]*")
 
 BLOCK_START = ">>> llm-setup >>>"
@@ -21,11 +21,16 @@ class BrokenBlock(ValueError):
 def parse_dotenv(text: str) -> dict[str, str]:
     """Variables of a dotenv file; the last assignment counts. Lines that are none are left out."""
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        match = _ASSIGNMENT.match(line)
+    for line in _lines(text):
+        match = _ASSIGNMENT.match(line.rstrip("\r\n"))
         if match:
             found[match[1]] = _unquote(match[2])
     return found
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends. Only a line feed ends one: `splitlines` would cut values at form feeds and U+2028."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _unquote(value: str) -> str:
@@ -35,7 +40,7 @@ def _unquote(value: str) -> str:
         return value[1:end] if end > 0 else value
     if value.startswith('"'):
         match = re.match(r'"((?:[^"\\]|\\.)*)"', value)
-        return re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), match[1]) if match else value
+        return re.sub(r"\\(.)", lambda m: {"n": "\n", "r": "\r"}.get(m[1], m[1]), match[1]) if match else value
     return re.split(r"\s+#", value, maxsplit=1)[0].strip()
 
 
@@ -43,9 +48,10 @@ def quote_dotenv(value: str) -> str:
     """Bare where every reader agrees, single quotes where there is none inside, else double quotes."""
     if _SAFE.fullmatch(value):
         return value
-    if "'" not in value and "\n" not in value:
+    if not re.search(r"['\r\n]", value):
         return f"'{value}'"
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("\n", "\\n")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    escaped = escaped.replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
@@ -53,7 +59,7 @@ def edit_dotenv(text: str, ops: Sequence[Op], newline: str) -> str:
     """Set or remove variables; every assignment of a variable gets the new value, the rest is untouched."""
     for op in ops:
         name = str(op.path[0])
-        lines = text.splitlines(keepends=True)
+        lines = _lines(text)
         found = False
         for index, line in enumerate(lines):
             body = line.rstrip("\r\n")

@@ -15,15 +15,15 @@ class FileText:
     bom: bool
     newline: str
 
-    def encode(self, text: str) -> bytes:
+    def encode(self, text: str, errors: str = "strict") -> bytes:
         """Another text for the same file, with the same mark."""
-        return (_BOM if self.bom else b"") + text.encode("utf-8")
+        return (_BOM if self.bom else b"") + text.encode("utf-8", errors)
 
 
-def decode(raw: bytes) -> FileText:
-    """The text of a file; raises UnicodeDecodeError where it is not UTF-8."""
+def decode(raw: bytes, errors: str = "strict") -> FileText:
+    """The text of a file; raises UnicodeDecodeError where it is not UTF-8 and `errors` does not say otherwise."""
     bom = raw.startswith(_BOM)
-    text = (raw[3:] if bom else raw).decode("utf-8")
+    text = (raw[3:] if bom else raw).decode("utf-8", errors)
     windows = text.count("\r\n")
     return FileText(text, bom, "\r\n" if windows * 2 > text.count("\n") else "\n")
 
