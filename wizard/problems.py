@@ -80,6 +80,10 @@ class ProblemError(Exception):
         self.exit_code = exit_code
 
 
+class ReaderGoneError(Exception):
+    """Whoever read our output (`| head`) has gone and has what it wanted. No OSError, which click would take for one."""
+
+
 def usage_error(code: str, what: str, fix: str = "", *commands: str, why: str = "") -> ProblemError:
     """A problem with how a command was called (exit code 2)."""
     return ProblemError(Problem(code, what, why, fix=Fix(fix, commands) if fix or commands else None), ExitCode.USAGE)

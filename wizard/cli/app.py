@@ -11,6 +11,7 @@ import click
 
 from wizard.effects.log import open_log
 from wizard.effects.world import World, real_world
+from wizard.problems import ReaderGoneError
 from wizard.ui.language import ASKED, use_language
 from wizard.ui.screen import Screen
 
@@ -55,7 +56,10 @@ def command_options(*, yes: bool = False, dry_run: bool = False) -> Callable[[F]
             use_language(lang or click.get_current_context().meta.get(ASKED), world.env)
             open_log(world.paths.logs)
             screen = Screen(as_json=as_json, plain=plain or bool(world.env.get("LLM_SETUP_PLAIN")), env=world.env)
-            return function(App(world, screen, yes, dry_run), *args, **options)
+            try:
+                return function(App(world, screen, yes, dry_run), *args, **options)
+            except BrokenPipeError as error:
+                raise ReaderGoneError from error
 
         decorated: Any = run
         if dry_run:

@@ -14,7 +14,7 @@ import click
 
 from wizard import __version__
 from wizard.i18n import t, translated
-from wizard.problems import ExitCode, Fix, Problem, ProblemError
+from wizard.problems import ExitCode, Fix, Problem, ProblemError, ReaderGoneError
 from wizard.ui.language import ASKED, languages, use_language
 
 # Command -> (module in wizard.cli, one line for --help). A row, so that `--help` imports no command.
@@ -128,7 +128,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         with contextlib.suppress(OSError):
             sys.stderr.write("\n")
         sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
+    except (ReaderGoneError, BrokenPipeError):
         # The reader (`| head`) has gone; what it wanted it has. Python's own flush at exit must not complain either.
         _give_up_stdout()
         sys.exit(ExitCode.FINE)

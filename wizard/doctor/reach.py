@@ -163,7 +163,12 @@ def _needs_direct(seen: Observations, main: Seen | None, wire: Wire) -> bool:
         return False
     if listed is not None and judge_models(seen.exchange("models")) is None:
         return True
-    return straight is not None and judged(seen, straight, wire).grade in ("works", "answers")
+    if straight is None or straight.reply is None:
+        return False
+    # Through the proxy there was no reply at all: any reply past it, a refusal too, shows the better way.
+    through = seen.exchange("main")
+    nothing_through = through is not None and through.failure is not None
+    return nothing_through or judged(seen, straight, wire).grade in ("works", "answers")
 
 
 def _choose(target: Target, main: Seen | None, tried: dict[str, Seen]) -> tuple[str | None, str, Seen | None]:
