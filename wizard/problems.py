@@ -81,7 +81,7 @@ class ProblemError(Exception):
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output (`| head`) has gone and has what it wanted. No OSError, which click would take for one."""
+    """Whoever read our output (`| head`) has gone, and has what it wanted. No OSError: click ends those its own way."""
 
 
 def usage_error(code: str, what: str, fix: str = "", *commands: str, why: str = "") -> ProblemError:
