@@ -43,6 +43,13 @@ class Silent:
         return HttpFailure("timeout", "TimeoutError: timed out", 1.0)
 
 
+class Hanging:
+    """Accepts and hangs up."""
+
+    def send(self, request: HttpRequest) -> HttpReply | HttpFailure:
+        return HttpFailure("protocol", "RemoteProtocolError: Server disconnected without sending a response.", 0.0)
+
+
 class Closed(FakeNetwork):
     """Every port is refused."""
 
@@ -97,9 +104,10 @@ def test_what_was_not_checked_is_named_and_the_whole_is_unknown(doctor: Doctor, 
 
 
 @pytest.mark.parametrize("cheap", [True, False])
-def test_a_port_that_says_nothing_is_not_well(doctor: Doctor, cheap: bool) -> None:
-    report, last = doctor(DoctorOptions(base_url=f"{HOST}/v1", model="m", cheap=cheap, timeout_s=1), Silent())
-    assert report.diagnosis.findings[0].code == "upstream-hangs"
+@pytest.mark.parametrize(("http", "code"), [(Silent(), "upstream-hangs"), (Hanging(), "broken-response-body")])
+def test_a_port_that_says_nothing_is_not_well(doctor: Doctor, http: object, code: str, cheap: bool) -> None:
+    report, last = doctor(DoctorOptions(base_url=f"{HOST}/v1", model="m", cheap=cheap, timeout_s=1), http)
+    assert report.diagnosis.findings[0].code == code
     assert "All is well" not in last
 
 

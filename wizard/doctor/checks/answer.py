@@ -17,7 +17,7 @@ from wizard.problems import Problem
 def plain_answer(seen: Observations) -> Verdict:
     """The plain request's reply, judged by its body."""
     skipped = unseen(seen)
-    exchange = seen.exchange("main")
+    exchange = seen.exchange("main") or seen.exchange("models")
     failure = exchange.failure if exchange else None
     network = seen.network
     straight = network is not None and network.reachable and network.scheme == "http" and not network.proxy.proxy
