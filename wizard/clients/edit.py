@@ -33,7 +33,8 @@ class Edit:
 
     private: a key is inside, so nobody else may read it. live: the client itself writes the file while it runs.
     format: how restore takes our part out of a live file. project: the folder of a project's file, None for the user's.
-    keys: what the file holds or held as keys, for the diff to leave out, however short they are.
+    keys: what the file holds or held as keys, for the diff to leave out, however short they are. same_as: the
+    path of a file that sets the same values in another syntax, None where there is none.
     """
 
     client: str
@@ -45,6 +46,7 @@ class Edit:
     format: str = "text"
     project: Path | None = None
     keys: tuple[Secret, ...] = ()
+    same_as: Path | None = None
 
     @property
     def change(self) -> Change:

@@ -12,13 +12,15 @@ from wizard.clients.spec import ClientSpec, FileSpec, PlatformName, Scope
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What paths depend on. `own`: llm-setup's own config folder, for side files."""
+    """What paths depend on. `own`: llm-setup's own config folder, for side files. `has`: whether a program is
+    installed."""
 
     env: Mapping[str, str]
     home: Path
     cwd: Path
     platform: PlatformName
     own: Path
+    has: Callable[[str], bool] = lambda program: False
 
     def resolve(self, pattern: str) -> Path:
         """`~/x`, `./x`, `{xdg_config}/x`, `{config}/x` or `%APPDATA%/x` as an absolute path."""
@@ -50,12 +52,14 @@ class Places:
         return next((path for path in candidates if exists(path)), candidates[0])
 
     def applies(self, file: FileSpec, scope: Scope, exists: Callable[[Path], bool]) -> bool:
-        """Whether the file is one to write here: its scope, platform, shell and presence fit."""
+        """Whether the file is one to write here: its scope, platform, shell, programs and presence fit."""
         if file.scope != scope or (file.on and self.platform not in file.on):
             return False
         there = any(exists(path) for path in self.candidates(file))
         if file.shell:
             return there or self.shell == file.shell
+        if file.programs:
+            return there or any(map(self.has, file.programs))
         return there or not file.if_exists
 
     @property

@@ -198,7 +198,8 @@ def plan_edits(
         first = edits[path].before if path in edits else before
         private = (file.secret and has_key) or (path in edits and edits[path].private)
         project = cwd if file.scope == "project" else None
-        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file), project, keys)
+        twin = next((other.path for other in rendered if other.file.template == file.same_as), None)
+        edits[path] = Edit(spec.name, path, first, after, private, file.live, _kind(file), project, keys, twin)
     return tuple(edits.values())
 
 

@@ -38,6 +38,8 @@ class FileSpec:
     that are only set where nothing is.
     live: the client itself writes this file while it runs, so that restore takes out our keys where it changed since.
     shell: written where this shell is the user's or its file exists. `secret`: holds the key, so mode 0600.
+    programs: written where one of these is installed or its file exists. same_as: the template of another file that
+    sets the same values in another syntax; people are shown the diff of that one.
     """
 
     template: str
@@ -56,6 +58,8 @@ class FileSpec:
     shell: str = ""
     secret: bool = False
     if_exists: bool = False
+    programs: tuple[str, ...] = ()
+    same_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,8 @@ def _file(where: str, value: Any, *, template: bool = True) -> FileSpec:
         shell=table.take("shell", str, ""),
         secret=table.take("secret", bool, False),
         if_exists=table.take("if_exists", bool, False),
+        programs=table.words("programs"),
+        same_as=table.take("same_as", str, ""),
     )
     table.done()
     return spec

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +81,8 @@ class Files:
 
         Several files change together when all are staged before the first is committed.
         """
+        import tempfile  # 4 ms, and most commands only read
+
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -113,7 +113,14 @@ def choose_clients(clients: Mapping[str, Client], names: Sequence[str]) -> tuple
 
 def places_of(world: World) -> Places:
     """Paths of this process's surroundings."""
-    return Places(world.env, world.home, world.cwd, world.platform, world.paths.config)
+    return Places(
+        world.env,
+        world.home,
+        world.cwd,
+        world.platform,
+        world.paths.config,
+        lambda program: find_program(program, world.env) is not None,
+    )
 
 
 def edit_store(world: World) -> EditStore:
@@ -539,8 +546,11 @@ def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs
                 screen.problem(problem)
         # The document of --json holds every diff.
         if (diffs or dry_run) and not screen.as_json:
+            changed = {edit.path for edit in result.edits if edit.change != "none"}
             for edit in result.edits:
-                if edit.change != "none":
+                if edit.path in changed and edit.same_as in changed:
+                    screen.line(t("{path}: the same values in another syntax", path=edit.path))
+                elif edit.path in changed:
                     screen.line(edit.diff())
         if result.status == "unchanged":
             screen.step("ok", t("{title}: nothing to change", title=result.title))

@@ -151,7 +151,20 @@ def test_env_is_exact_for_a_shell(person: Any, endpoint: Any, planted_key: str) 
     )
     assert said.stdout.decode() == f"{endpoint.url}/v1|{planted_key}"
     person.said.clear()  # this one output is made of the key
-    assert planted_key not in person.llm_setup("env", "--json").stdout
+    shown = person.llm_setup("env", "--json").stdout
+    assert planted_key not in shown
+    document = json.loads(shown)
+    assert document["variables"]["OPENAI_API_KEY"] == document["key"] == "sk-…cdef"
+    assert (document["key_masked"], document["key_reference"]) == (True, "store:profile:local")
+
+
+def test_env_without_a_key_sets_the_placeholder_and_says_so(person: Any) -> None:
+    missing = person.llm_setup("env")
+    assert missing.returncode == 2 and "give `--base-url`" not in missing.stderr
+    person.llm_setup(*("profiles", "add", "open", "--base-url", "http://127.0.0.1:9", "--model", "m", "--offline"))
+    document = json.loads(person.llm_setup("env", "--json").stdout)
+    assert document["variables"]["OPENAI_API_KEY"] == "no-key-needed"
+    assert (document["key"], document["key_masked"], document["key_reference"]) == ("none", False, "")
 
 
 def test_one_variable_switches_the_profile(person: Any) -> None:

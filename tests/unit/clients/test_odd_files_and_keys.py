@@ -237,5 +237,26 @@ def test_with_json_no_diff_is_said_beside_the_document(home: Any) -> None:
     assert "+model" not in err.getvalue()
 
 
+def test_files_for_shells_that_are_not_here_are_not_written(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path)
+    home.apply("shell")
+    config = home.state / "config"
+    assert sorted(path.name for path in config.iterdir()) == ["env.fish", "env.sh", "llm.env"]
+    home.restore()
+    pwsh = tmp_path / "bin" / "pwsh"
+    pwsh.parent.mkdir()
+    pwsh.touch(0o755)
+    home.env["PATH"] = str(pwsh.parent)
+    home.apply("shell")
+    assert (config / "env.ps1").exists() and not (config / "env.cmd").exists()
+
+
+def test_files_that_say_the_same_for_other_shells_are_shown_once(home: Any) -> None:
+    (result,) = home.apply("shell")
+    assert home.said.count("OPENAI_MODEL") == 1
+    assert f"{home.state / 'config/env.fish'}: the same values" in home.said
+    assert str(result.as_json()).count("OPENAI_MODEL") == 3
+
+
 def home_endpoint(context_tokens: int = 65536) -> Endpoint:
     return Endpoint("local", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8000", "Qwen/Qwen3-8B", None, context_tokens)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,10 +83,22 @@ def test_every_filter_has_a_shell_or_format_of_its_own() -> None:
     assert set(FILTERS) >= {"json", "toml", "yaml", "sh", "fish", "powershell", "cmd", "dotenv", "url", "curl"}
 
 
-def test_env_and_the_shell_client_set_the_same_variables(home: object, endpoint: Endpoint) -> None:
-    home.apply("shell")  # type: ignore[attr-defined]
-    own = home.world.paths.config  # type: ignore[attr-defined]
+def test_env_and_the_shell_client_set_the_same_variables(home: Any, endpoint: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "pwsh").touch(0o755)
+    home.env["PATH"] = str(tmp_path)
+    home.apply("shell")
+    own = home.world.paths.config
     for shell, name in (("bash", "env.sh"), ("fish", "env.fish"), ("powershell", "env.ps1"), ("dotenv", "llm.env")):
         written = [line for line in (own / name).read_text().splitlines() if not line.startswith("#")]
         assert shell in SHELLS
-        assert "\n".join(written) + "\n" == render_shell(shell, shell_variables(endpoint))  # type: ignore[arg-type]
+        assert "\n".join(written) + "\n" == render_shell(shell, shell_variables(endpoint))
+
+
+def test_the_lines_for_a_shell_need_no_reader_of_files() -> None:
+    # `env` stands in start-up files, so that every import of it is waited for at each new shell.
+    program = (
+        "import sys, wizard.flows.env; print([name for name in sys.modules if name.startswith(('tomllib', 'tempfile',"
+        " 'jinja2', 'wizard.clients.formats.json', 'wizard.clients.formats.toml', 'wizard.clients.formats.yaml'))])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"

@@ -7,16 +7,13 @@ left alone. Comments, order, unknown keys, indentation, line ends and byte-order
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from wizard.clients.formats.json_text import edit_json, first_loose, parse_json
 from wizard.clients.formats.lines import BrokenBlock, edit_dotenv, parse_dotenv, put_block, take_block
 from wizard.clients.formats.ops import Conflict, Op, overlay, plan_merge, plan_undo, same
 from wizard.clients.formats.text import FileText, decode, line_of
-from wizard.clients.formats.toml_text import edit_toml
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
@@ -79,6 +76,8 @@ def _is_pathological(error: Exception) -> bool:
 
 def _loose_only(raw: bytes, *, comments: bool) -> tuple[int, str] | None:
     """(line, kind) of the first comment or trailing comma, where these are all that keeps it from being JSON."""
+    from wizard.clients.formats.json_text import first_loose, parse_json
+
     try:
         content = decode(raw)
         parse_json(content.text, comments=True)
@@ -88,10 +87,15 @@ def _loose_only(raw: bytes, *, comments: bool) -> tuple[int, str] | None:
     return (line_of(content.text, loose.position), loose.kind) if loose else None
 
 
+# Each format's reader is imported when a file of it is met: `env`, which needs none, runs whenever a shell starts.
 def _value(content: FileText, kind: str) -> Any:
     if kind == "toml":
+        import tomllib
+
         return tomllib.loads(content.text)
     if kind in JSONS:
+        from wizard.clients.formats.json_text import parse_json
+
         return parse_json(content.text, comments=kind != "json", trailing_commas=kind == "jsonc")
     if kind == "yaml":
         from wizard.clients.formats.yaml_text import parse_yaml
@@ -104,8 +108,12 @@ def _value(content: FileText, kind: str) -> Any:
 
 def _edit(content: FileText, kind: str, ops: Sequence[Op]) -> str:
     if kind == "toml":
+        from wizard.clients.formats.toml_text import edit_toml
+
         return edit_toml(content.text, ops, content.newline)
     if kind in JSONS:
+        from wizard.clients.formats.json_text import edit_json
+
         return edit_json(content.text, ops, content.newline)
     if kind == "yaml":
         from wizard.clients.formats.yaml_text import edit_yaml
