@@ -6,7 +6,6 @@ from wizard.effects.world import World
 from wizard.ui.screen import Screen
 
 _SAY_EVERY_S = 15.0
-_WIDTH = 118
 
 
 class LiveLine:
@@ -25,7 +24,7 @@ class LiveLine:
         """Show the text, with a bar where it is known how far the work is."""
         line = f"  … {bar(fraction)} {text}" if fraction is not None else f"  … {text}"
         if self._live:
-            self._screen.people.write(f"\r\x1b[2K{line[:_WIDTH]}")
+            self._screen.people.write(f"\r\x1b[2K{line[: self._screen.columns - 1]}")
             self._screen.people.flush()
             self._written = True
         elif not self._quiet and self._world.clock.monotonic_s() - self._said > _SAY_EVERY_S:

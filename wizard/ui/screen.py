@@ -75,6 +75,13 @@ class Screen:
         """The stream for people (for a rich Console): stdout, or stderr with `--json`."""
         return self._people
 
+    @property
+    def columns(self) -> int:
+        """Width of the terminal in columns; 80 where there is none."""
+        import shutil
+
+        return shutil.get_terminal_size((80, 24)).columns
+
     def paint(self, text: str, code: str) -> str:
         """The text in an ANSI colour, where colours are shown."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
