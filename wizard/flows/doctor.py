@@ -439,7 +439,7 @@ def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> Non
                 client=target.client or t("endpoint"),
                 url=target.base_url,
                 model=target.model or t("none"),
-                key=target.key_hint,
+                key=t(target.key_hint),
                 source=target.source,
             )
         )
