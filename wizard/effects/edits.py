@@ -72,9 +72,7 @@ class EditStore:
                     t("The file `{path}` cannot be read.", path=path),
                     saw=(str(error),),
                     fix=Fix(
-                        t("Move what is there away; a plain file belongs there.")
-                        if isinstance(error, NotADirectoryError) or error.errno is None
-                        else t("Give yourself read access to it, or move it away.")
+                        t("Give yourself read access to it, or move away what is there: a plain file belongs there.")
                     ),
                 )
             ) from error

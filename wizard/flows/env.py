@@ -15,7 +15,7 @@ def profile_for_env(world: World, name: str) -> tuple[Profile, Endpoint]:
     profile = active_profile(world, name)
     if profile is None:
         raise usage_error(
-            "endpoint-missing",
+            "profile-missing",
             t("There is no profile yet, so there is nothing to set."),
             t("One of:"),
             "llm-setup init",

@@ -40,7 +40,7 @@ def parse(raw: bytes, kind: str, path: FilePath) -> Any:
         return _value(decode(raw), kind)
     except (ValueError, RecursionError) as error:
         if kind == "yaml" and _is_pathological(error):
-            raise _no_place(path, t("Reading it could take for ever: {detail}.", detail=str(error))) from error
+            raise _no_place(path, f"{path}: {error}") from error
         loose = None
         if kind in ("json", "json-comments"):
             loose = _loose_only(raw, comments=kind == "json")
@@ -172,7 +172,7 @@ def _carry_out(content: FileText, kind: str, there: Any, ops: Sequence[Op], path
     return content.encode(text)
 
 
-def _no_place(path: FilePath, why: str = "") -> ProblemError:
+def _no_place(path: FilePath, *saw: str) -> ProblemError:
     return ProblemError(
         Problem(
             "client-file-unusual",
@@ -180,7 +180,11 @@ def _no_place(path: FilePath, why: str = "") -> ProblemError:
                 "The file `{path}` is written in a way that llm-setup cannot edit safely; it was left as it is.",
                 path=path,
             ),
-            why or t("The edited text, read back, did not say exactly what was there before plus our values."),
+            t(
+                "It nests or repeats itself almost without end, or the edited text, read back, did not say exactly what"
+                " was there before plus our values."
+            ),
+            saw,
             fix=Fix(t("Add the lines by hand; `--dry-run` on an empty folder shows them.")),
         )
     )
