@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wizard.i18n import t
+from wizard.problems import usage_error
 from wizard.secret import Secret
 
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00a0]")
@@ -37,3 +38,13 @@ def clean_key(text: str) -> CleanKey:
             removed.append(what)
         value = cleaned
     return CleanKey(Secret(value) if value else None, tuple(removed))
+
+
+def check_key(key: Secret, source: str) -> None:
+    """Refuse a key that no header can hold (exit code 2): only ASCII characters pass through every server."""
+    if not all(" " <= character <= "~" for character in key.reveal()):
+        raise usage_error(
+            "key-characters",
+            t("The key in `{source}` has characters that no header can hold.", source=source),
+            t("Copy it again from where it was made; a key is letters, digits and signs of one line."),
+        )

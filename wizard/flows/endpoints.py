@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from wizard.clients.keys import clean_key
+from wizard.clients.keys import check_key, clean_key
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.endpoint.model import Capability, Endpoint
@@ -84,16 +84,6 @@ def _key_file(world: World, name: str) -> bytes:
     if raw is None:
         raise usage_error("key-file-missing", t("There is no key file `{path}`.", path=name), t("Check the path."))
     return raw
-
-
-def check_key(key: Secret, source: str) -> None:
-    """Refuse a key that no header can hold (exit code 2): only ASCII characters pass through every server."""
-    if not all(" " <= character <= "~" for character in key.reveal()):
-        raise usage_error(
-            "key-characters",
-            t("The key in `{source}` has characters that no header can hold.", source=source),
-            t("Copy it again from where it was made; a key is letters, digits and signs of one line."),
-        )
 
 
 def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> Endpoint:

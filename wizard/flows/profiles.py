@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wizard.clients.keys import check_key, clean_key
 from wizard.effects.profiles import Profiles
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint, Profile
@@ -19,6 +20,11 @@ def resolve_key(world: World, profile: Profile) -> Secret | None:
     if not profile.key_reference:
         return None
     key = world.secrets.get(profile.key_reference)
+    kind, _, name = profile.key_reference.partition(":")
+    if key is not None and kind == "env":  # somebody else's variable: nobody looked at it yet
+        key = clean_key(key.reveal()).key
+        if key is not None:
+            check_key(key, f"${name}")
     if key is None:
         raise ProblemError(
             Problem(

@@ -13,9 +13,10 @@ import pytest
 
 from wizard.clients.formats.lines import edit_dotenv, parse_dotenv, quote_dotenv
 from wizard.clients.formats.ops import Put
-from wizard.endpoint.model import Endpoint
+from wizard.endpoint.model import Endpoint, Profile
 from wizard.flows.clients import Target, apply_clients, apply_plans, list_clients, load_clients
 from wizard.flows.endpoints import EndpointOptions, given_key, observe_endpoint
+from wizard.flows.profiles import resolve_key
 from wizard.problems import ProblemError
 from wizard.ui.screen import Screen
 
@@ -76,6 +77,17 @@ def test_a_key_variable_of_bytes_that_are_no_text_is_refused(make_home: Any, tmp
     home = make_home(tmp_path, env={"LLM_SETUP_API_KEY": "sk-\udcff-0123456789"})
     with pytest.raises(ProblemError) as caught:
         given_key(home.world, home.screen, EndpointOptions())
+    assert (caught.value.problem.code, caught.value.exit_code) == ("key-characters", 2)
+
+
+def test_a_profile_s_variable_is_cleaned_and_looked_at_too(home: Any) -> None:
+    profile = Profile("p", "http://h/v1", None, "m", key_reference="env:MY_KEY")
+    home.env["MY_KEY"] = "sk-0123456789abcdef\n"
+    key = resolve_key(home.world, profile)
+    assert key is not None and key.reveal() == "sk-0123456789abcdef"
+    home.env["MY_KEY"] = "sk-\udcff0123456789"
+    with pytest.raises(ProblemError) as caught:
+        resolve_key(home.world, profile)
     assert (caught.value.problem.code, caught.value.exit_code) == ("key-characters", 2)
 
 
