@@ -152,11 +152,16 @@ def claude_overrides(seen: Observations) -> Verdict:
                     t("{name} of {file} wins over {other}.", name=name, file=winner.where, other=other.where),
                     f"{winner.where} = {Secret(winner.value).hint if secret else shown(winner.value)}",
                     f"{other.where} = {Secret(other.value).hint if secret else shown(other.value)}",
-                    severity="warning" if seen.probed or other.from_file else "error",
+                    severity="warning" if other.from_file or (seen.probed and not _dead(seen, name)) else "error",
                 )
             )
             break
     return weigh(seen, "claude-code", *problems)
+
+
+def _dead(seen: Observations, name: str) -> bool:
+    """Whether the URL that won leads nowhere: then what it was put over is what was meant to be used."""
+    return name == "ANTHROPIC_BASE_URL" and seen.network is not None and seen.network.reachable is False
 
 
 def _plain(value: str) -> str:

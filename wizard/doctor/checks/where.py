@@ -68,6 +68,9 @@ def form_of_url(seen: Observations) -> Verdict:
         return Unseen(t("the question was not asked"))
     if reach.main.grade == "none":
         return Unseen(t("nothing answered at {url}", url=target.base_url))
+    if reach.main.family in ("auth", "key-format"):
+        # A server that looks at the key first says 401 at every path; a wrong form is still to be read in the text.
+        return _by_form_alone(target) or _double_slash(seen, reach)
     if reach.main.grade not in ("absent", "page"):
         return _double_slash(seen, reach)
     if reach.base is not None:
