@@ -39,7 +39,7 @@ def tidy(url: str) -> str:
 def check_base_url(url: str) -> str:
     """The URL tidied, when a request can be sent to it.
 
-    Raises a usage problem (`base-url-invalid`): no http or https, no host, a host or port that does not parse, blanks or
+    Raises a usage problem (`base-url-invalid`): no http(s), no host, a host or port that does not parse, blanks or
     control characters, bytes that are no text, or a password inside, which would be shown wherever the URL is.
     """
     shown = url.encode("unicode_escape").decode()[:200]
