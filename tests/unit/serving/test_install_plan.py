@@ -133,12 +133,12 @@ def test_the_lines_of_pip_are_progress() -> None:
         ),
         pytest.param("ProxyError('Cannot connect to proxy.', ...)", "proxy-failed", id="proxy"),
         pytest.param(
-            "Failed to resolve 'pypi.org' ([Errno -3] Temporary failure in name resolution)",
+            "Failed to resolve 'index.example' ([Errno -3] Temporary failure in name resolution)",
             "network-unreachable",
             id="dns",
         ),
         pytest.param(
-            "error: Failed to fetch: https://pypi.org  Caused by: error sending request: dns error",
+            "error: Failed to fetch: https://index.example  Caused by: error sending request: dns error",
             "network-unreachable",
             id="uv",
         ),
