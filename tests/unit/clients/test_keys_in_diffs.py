@@ -87,7 +87,7 @@ def test_five_megabytes_on_one_line_are_compared_at_once() -> None:
     begun = time.process_time()
     shown = show_difference(before.encode(), before.replace('"old"', '"new"').encode(), "f")
     assert '"new"' in shown
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 0.6
 
 
 def test_many_changed_lines_are_compared_at_once() -> None:
