@@ -30,7 +30,7 @@ LIVED_IN = {
     "dotenv": "# my comment\nKEEP='a b'\n",
     "text": "# my comment\nalias ll='ls -l'\n",
 }
-BROKEN = {
+BROKEN: dict[str, str | bytes] = {
     "json": '{"theme": "dark"',
     "jsonc": '{"theme": // no end',
     "json-comments": '{"theme": // no end',
