@@ -16,6 +16,7 @@ _SHAPES = (
     re.compile(r"(?i)(\bbearer\s+)[^\s\"',;}…]{6,}"),
     re.compile(r"(?i)(\bx-api-key\s*[:=]\s*[\"']?)[^\s\"',;}…]{6,}"),
     re.compile(r"()\b(?:sk|gsk|hf|pk|xai|tvly|ghp|gho|AIza)[-_][A-Za-z0-9][A-Za-z0-9_\-]{9,}"),
+    re.compile(r"(://[^/\s:@]+:)[^/\s@]+(?=@)"),
     re.compile(r"()\bAIza[0-9A-Za-z_\-]{20,}"),
     re.compile(r"()\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"),
     re.compile(

@@ -115,10 +115,12 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
         endpoints = tuple(shared.at(target) for target in targets)
     elif targets:
         limits = Limits(options.timeout_s, options.cheap)
-        _say_what_it_costs(screen, targets, limits)
+        _say_what_it_costs(screen, tuple(filter(_can_be_asked, targets)), limits)
         prober = Prober(world, limits)
 
         def ask(target: Target) -> Observations:
+            if not _can_be_asked(target):
+                return shared.at(target)
             begun = time.perf_counter()
             _say_progress(screen, "running", target)
             seen = prober.examine(shared, target)
@@ -134,6 +136,15 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
     if options.only:
         diagnosis = conclude(result for result in diagnosis.results if result.id in options.only)
     return Report(diagnosis, targets, shared, endpoints, options)
+
+
+def _can_be_asked(target: Target) -> bool:
+    """Whether the URL parses at all; that it does not is a finding, and there is nothing to send."""
+    try:
+        parts = urlsplit(target.base_url.strip())
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def _say_progress(screen: Screen, mark: Literal["running", "ok"], target: Target, seconds: float | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint, Profile
+from wizard.endpoint.urls import check_base_url
 from wizard.flows.prove import Proof, prove_endpoint
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import choose_build
@@ -158,6 +159,7 @@ class InitFlow:
         from wizard.flows.discover import discover_endpoint
 
         assert self.answers.base_url is not None
+        check_base_url(self.answers.base_url)
         self.screen.title(t("Endpoint"))
         key = self.answers.key or self._remembered_key(self.answers.base_url)
         try:
