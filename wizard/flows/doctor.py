@@ -11,7 +11,8 @@ from typing import IO, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from wizard.clients.read import ClientLimits
-from wizard.doctor.engine import CheckResult, Diagnosis, conclude, examine
+from wizard.doctor.checks.way import BASE_URL_CHECK
+from wizard.doctor.engine import CheckResult, Diagnosis, conclude, examine, run_check
 from wizard.doctor.manners import manner_of, wire_of
 from wizard.doctor.observations import (
     AuthStyle,
@@ -132,7 +133,13 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
         shared = replace(shared, probed=True)
     else:
         endpoints = ()
-    diagnosis = examine(shared, endpoints, now_s=time.perf_counter)
+    asked = tuple(seen for seen in endpoints if seen.target is None or _can_be_asked(seen.target))
+    diagnosis = examine(shared, asked, now_s=time.perf_counter)
+    # Of a URL that does not parse there is one thing to say.
+    broken = [seen for seen in endpoints if seen not in asked]
+    if broken:
+        told = (run_check(BASE_URL_CHECK, seen, time.perf_counter) for seen in broken)
+        diagnosis = conclude((*diagnosis.results, *told))
     if options.only:
         diagnosis = conclude(result for result in diagnosis.results if result.id in options.only)
     return Report(diagnosis, targets, shared, endpoints, options)

@@ -267,3 +267,10 @@ def test_evidence_of_a_pretty_printed_error_text_is_more_than_its_brace() -> Non
     first = explain_error(text)[0]
     assert "max_tokens is too large" in first.saw[0]
     assert "\n" not in first.saw[0]
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://[zz]:1"])
+def test_a_url_that_does_not_parse_is_one_finding_and_no_crash(tmp_path: Path, url: str) -> None:
+    report = run_doctor(fake_world(tmp_path, FakeHttp(()), {}), Screen(), DoctorOptions(base_url=url, model="m"))
+    assert [finding.code for finding in report.diagnosis.findings] == ["base-url-invalid"]
+    assert "crashed" not in {result.status for result in report.diagnosis.results}

@@ -414,8 +414,10 @@ def slow_answer(seen: Observations) -> Verdict:
     )
 
 
+BASE_URL_CHECK = Check("base-url", "The base URL parses", base_url_parses, "target")
+
 CHECKS = (
-    Check("base-url", "The base URL parses", base_url_parses, "target"),
+    BASE_URL_CHECK,
     Check("proxy", "No proxy stands in the way", proxy_route, "target"),
     Check("connection", "A connection comes about", connection, "target"),
     Check("tls", "TLS is used where it is spoken", tls, "target"),
