@@ -240,7 +240,7 @@ class InitFlow:
             return record
         if seen.state == "dead":
             self.screen.title(t("Server"))
-            self.screen.step("warning", t("the server of an earlier run is not there any more"), seen.error)
+            self.screen.step("warning", t("the server of an earlier run is not there any more"))
         return None
 
     def _wanted(self, machine: Machine, clients: tuple[str, ...]) -> ServeAnswers:
