@@ -1,24 +1,19 @@
-"""What `export` writes, checked by the tools of each kind; and a server over two nodes that answers."""
+"""What `export` writes, checked by the tools of each kind."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from .installing import cache_folder, made_once, run, system_program
-from .processes import free_port
-from .vllm_servers import RealServer, answers
+from .vllm_servers import RealServer
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 PACKAGES = {"nginx": "nginx-light", "promtool": "prometheus", "caddy": "caddy", "systemd-analyze": "systemd"}
@@ -122,73 +117,3 @@ def test_the_dashboard_and_the_alerts_use_metrics_that_this_vllm_has(
     used = set(re.findall(r"vllm:\w+", json.dumps(json.loads(dashboard.read_text())) + rules.read_text()))
     assert len(used) >= 8
     assert used <= served
-
-
-def test_a_server_over_two_nodes_answers(tmp_path: Path, vllm_runtime: Path, tiny_model: Callable[[str], Path]) -> None:
-    port, master_port = free_port(), free_port()
-    pins = ("--set", "load-format=dummy", "--set", "enforce-eager", "--set", "max-model-len=2048")
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "wizard", "export", "multi-node", "--model", str(tiny_model("dense")), *pins),
-            *("--nodes", "2", "--master", "127.0.0.1", "--output", str(tmp_path / "nodes")),
-        ],
-        env=os.environ | {"LLM_SETUP_HOME": str(tmp_path / "home")},
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    launcher = tmp_path / "vllm"
-    # The repackaged CPU build has no metadata that its own command insists on; its module serves all the same.
-    launcher.write_text(
-        f'#!/bin/sh\nshift; exec "{vllm_runtime}" -m vllm.entrypoints.openai.api_server --model "$@"\n'
-        if not _has_command(vllm_runtime)
-        else f'#!/bin/sh\nexec "{vllm_runtime}" -m vllm.entrypoints.cli.main "$@"\n'
-    )
-    launcher.chmod(0o755)
-    env = os.environ | {
-        "VLLM": str(launcher),
-        "VLLM_API_KEY": "sk-two-nodes-0000",
-        "PORT": str(port),
-        "MASTER_PORT": str(master_port),
-        "HOST": "127.0.0.1",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-    }
-    nodes = []
-    try:
-        for node in (0, 1):
-            log = (tmp_path / f"node-{node}.log").open("wb")
-            nodes.append(
-                subprocess.Popen(
-                    ["sh", tmp_path / "nodes" / f"node-{node}.sh"],
-                    env=env,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            )
-            log.close()
-        until = time.monotonic() + 400
-        while not answers(f"http://127.0.0.1:{port}"):
-            assert all(node.poll() is None for node in nodes), (tmp_path / "node-0.log").read_text()[-3000:]
-            assert time.monotonic() < until
-            time.sleep(1)
-        body = {"model": "dense", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/v1/chat/completions",
-            data=json.dumps(body).encode(),
-            headers={"authorization": "Bearer sk-two-nodes-0000", "content-type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=120) as reply:
-            document = json.loads(reply.read())
-        assert document["usage"]["completion_tokens"] == 4
-        assert "world_size=2" in (tmp_path / "node-1.log").read_text()
-    finally:
-        for node in nodes:
-            with suppress(ProcessLookupError):
-                os.killpg(node.pid, signal.SIGKILL)
-            node.wait()
-
-
-def _has_command(python: Path) -> bool:
-    script = "import importlib.metadata as m; m.version('vllm')"
-    return subprocess.run([python, "-c", script], capture_output=True, check=False).returncode == 0
