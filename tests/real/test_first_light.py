@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,6 +23,19 @@ def snapshot(home: Path) -> dict[str, tuple[bytes, int]]:
     files = [path for path in home.rglob("*") if path.is_file() and own not in path.parents]
     kept = [path for path in files if not {".cache", "log", "logs", "servers", ".config/vllm"} & set(path.parts)]
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in kept}
+
+
+def wait_until_refused(url: str) -> None:
+    """The kernel closes a killed process's socket a moment after the signal."""
+    parts = urlsplit(url)
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            socket.create_connection((parts.hostname or "", parts.port or 0), timeout=2).close()
+        except ConnectionRefusedError:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"something still listens at {url}")
 
 
 def test_the_readmes_first_line_ends_with_a_proved_server_and_client_files(first_light: FirstLight) -> None:
@@ -63,8 +79,10 @@ def test_a_wrong_key_is_said_by_init(first_light: FirstLight) -> None:
 
 
 def test_a_killed_server_is_said_by_doctor_and_started_again_by_init(first_light: FirstLight) -> None:
-    pid = json.loads(first_light.llm_setup("status", "--json").stdout)["servers"][0]["pid"]
+    server = json.loads(first_light.llm_setup("status", "--json").stdout)["servers"][0]
+    pid, url = server["pid"], server["url"]
     os.killpg(pid, signal.SIGKILL)
+    wait_until_refused(url)
     ended = first_light.llm_setup("doctor", "--json")
     assert ended.code == 1, ended.text
     assert json.loads(ended.stdout)["findings"][0]["code"] in ("server-unreachable", "server-not-ready"), ended.text
