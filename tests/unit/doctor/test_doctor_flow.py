@@ -20,6 +20,11 @@ from wizard.doctor.observations import (
     RequestSummary,
     Target,
 )
+from wizard.effects.clock import Clock
+from wizard.effects.files import Files
+from wizard.effects.http import Http
+from wizard.effects.paths import state_paths
+from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.endpoint.model import Profile
 from wizard.flows.clients import load_clients
@@ -274,3 +279,23 @@ def test_a_url_that_does_not_parse_is_one_finding_and_no_crash(tmp_path: Path, u
     report = run_doctor(fake_world(tmp_path, FakeHttp(()), {}), Screen(), DoctorOptions(base_url=url, model="m"))
     assert [finding.code for finding in report.diagnosis.findings] == ["base-url-invalid"]
     assert "crashed" not in {result.status for result in report.diagnosis.results}
+
+
+def test_a_dead_url_of_the_settings_over_one_of_the_shell_is_named_first(tmp_path: Path) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    env = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_AUTH_TOKEN": KEY, "ANTHROPIC_MODEL": "m"}
+    settings.write_text(json.dumps({"env": env}))
+    world = real_world_at(tmp_path, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:10"})
+    report = run_doctor(
+        world, Screen(as_json=True, out=io.StringIO(), err=io.StringIO()), DoctorOptions(client="claude-code")
+    )
+    assert report.diagnosis.findings[0].code == "settings-override-env"
+    assert report.diagnosis.findings[0].severity == "error"
+
+
+def real_world_at(home: Path, env: Mapping[str, str]) -> World:
+    """Real HTTP from an own home: nothing listens on the ports that are asked."""
+    return World(
+        dict(env), home, home, "linux", state_paths({"LLM_SETUP_HOME": str(home / "own")}), Files(), Http(), Clock()
+    )

@@ -152,16 +152,34 @@ def claude_overrides(seen: Observations) -> Verdict:
                     t("{name} of {file} wins over {other}.", name=name, file=winner.where, other=other.where),
                     f"{winner.where} = {Secret(winner.value).hint if secret else shown(winner.value)}",
                     f"{other.where} = {Secret(other.value).hint if secret else shown(other.value)}",
-                    severity="warning" if other.from_file or (seen.probed and not _dead(seen, name)) else "error",
+                    severity="warning" if seen.probed or other.from_file else "error",
                 )
             )
             break
     return weigh(seen, "claude-code", *problems)
 
 
-def _dead(seen: Observations, name: str) -> bool:
-    """Whether the URL that won leads nowhere: then what it was put over is what was meant to be used."""
-    return name == "ANTHROPIC_BASE_URL" and seen.network is not None and seen.network.reachable is False
+def claude_dead_override(seen: Observations) -> Verdict:
+    """Whether a URL of the settings that leads nowhere won over one of the shell, which was meant to be used."""
+    if seen.target is None or seen.target.client != "claude-code" or not _used(seen):
+        return None
+    values = _all_values(seen, "ANTHROPIC_BASE_URL")
+    if len(values) < 2 or not values[0].from_file or seen.network is None or seen.network.reachable is not False:
+        return None
+    winner, other = values[0], next((v for v in values[1:] if _plain(v.value) != _plain(values[0].value)), None)
+    if other is None or other.from_file:
+        return None
+    return found(
+        "settings-override-env",
+        t(
+            "{name} of {file} wins over {other}, and nothing answers there.",
+            name="ANTHROPIC_BASE_URL",
+            file=winner.where,
+            other=other.where,
+        ),
+        f"{winner.where} = {shown(winner.value)}",
+        f"{other.where} = {shown(other.value)}",
+    )
 
 
 def _plain(value: str) -> str:
@@ -205,6 +223,7 @@ CHECKS = (
     Check("claude-files", "Claude Code's settings are read", claude_files),
     Check("claude-auth", "Claude Code has one key for its server", claude_auth),
     Check("claude-overrides", "Claude Code's settings agree with the environment", claude_overrides),
+    Check("claude-dead-override", "Claude Code's settings lead to a server", claude_dead_override, "target"),
     Check("claude-url", "Claude Code's base URL has its form", claude_url),
     Check("claude-shared-key", "No key is in a shared file", claude_shared_key),
 )
