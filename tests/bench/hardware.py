@@ -15,8 +15,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+
+from startup import once
 
 BUILD = Path(__file__).parents[1] / "native" / "build.py"
 GPU = "gpu total=81559 reserved=467 used=1024 cc=9.0 bus=00000000:{n:02X}:00.0 uuid=GPU-{n} mig=0 name=NVIDIA H100\n"
@@ -28,16 +29,6 @@ def facts() -> str:
     links = "".join(f"link {a} {b} nvlink\n" for a in range(8) for b in range(a + 1, 8))
     held = "".join(f"process gpu={n} pid={4190000 + 4 * n + m} used=200\n" for n in range(8) for m in range(4))
     return f"driver 580.65.06\ncuda 13000\n{gpus}{links}{held}"
-
-
-def once(argv: list[str], env: dict[str, str]) -> tuple[float, float]:
-    """(milliseconds, peak MiB) of one process, by wait4."""
-    begun = time.perf_counter()
-    pid = os.posix_spawn(argv[0], argv, env, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        sys.exit(f"{' '.join(argv)} ended with {os.waitstatus_to_exitcode(status)}")
-    return (time.perf_counter() - begun) * 1000, usage.ru_maxrss / 1024
 
 
 def main() -> None:
