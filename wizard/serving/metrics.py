@@ -1,21 +1,42 @@
-"""What a vLLM server says about its load, from its `/metrics` (the Prometheus text format)."""
+"""What a vLLM server says about its load, from its `/metrics` (the Prometheus text format).
+
+Which name means what in which release stands in metrics.toml.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
 
 _SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
-# A name, and what versions before called the same: vLLM renamed these between 0.6 and 0.10.
-_RUNNING = ("vllm:num_requests_running",)
-_WAITING = ("vllm:num_requests_waiting",)
-_KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
-_QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total", "vllm:prefix_cache_queries")
-_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total", "vllm:prefix_cache_hits")
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quantity that vLLM tells. names: newest first. several: how engines of one server are put together."""
+
+    quantity: str
+    kind: Literal["gauge", "counter", "histogram"]
+    several: Literal["sum", "max"]
+    names: tuple[str, ...]
+
+
+@cache
+def known_metrics() -> dict[str, Metric]:
+    """The rows of metrics.toml by quantity."""
+    text = resources.files("wizard.serving").joinpath("metrics.toml").read_text("utf-8")
+    return {
+        row["quantity"]: Metric(
+            row["quantity"], row["kind"], row["several"], tuple(entry["name"] for entry in row["names"])
+        )
+        for row in tomllib.loads(text)["metric"]
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +76,25 @@ def parse_load(text: str) -> Load:
     """The load in a `/metrics` body; engines of one server (data parallel) are added, usage is the fullest one's."""
     samples: dict[str, list[float]] = {}
     kv_tokens: int | None = None
-    for name, labels, value in _samples(text):
+    for name, labels, value in parse_metrics(text):
         samples.setdefault(name, []).append(value)
         if name == "vllm:cache_config_info":
             size = labels.get("kv_cache_size_tokens", "")
             if size.isdigit():
                 kv_tokens = (kv_tokens or 0) + int(size)
-    usage = _first(samples, _KV_USAGE)
+    usage = _first(samples, "kv_cache_usage")
     return Load(
-        requests_running=_total(samples, _RUNNING),
-        requests_waiting=_total(samples, _WAITING),
+        requests_running=_total(samples, "requests_running"),
+        requests_waiting=_total(samples, "requests_waiting"),
         kv_cache_usage=max(usage) if usage else None,
         kv_cache_tokens=kv_tokens,
-        prefix_queried_tokens=_total(samples, _QUERIES),
-        prefix_hit_tokens=_total(samples, _HITS),
+        prefix_queried_tokens=_total(samples, "prefix_queried_tokens"),
+        prefix_hit_tokens=_total(samples, "prefix_hit_tokens"),
     )
 
 
-def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+def parse_metrics(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """(name, labels, value) of each sample; lines that are none, and NaN, are passed over."""
     for line in text.splitlines():
         if line.startswith("#"):
             continue
@@ -87,10 +109,10 @@ def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
             yield found["name"], dict(_LABEL.findall(found["labels"] or "")), value
 
 
-def _first(samples: dict[str, list[float]], names: tuple[str, ...]) -> list[float]:
-    return next((samples[name] for name in names if name in samples), [])
+def _first(samples: dict[str, list[float]], quantity: str) -> list[float]:
+    return next((samples[name] for name in known_metrics()[quantity].names if name in samples), [])
 
 
-def _total(samples: dict[str, list[float]], names: tuple[str, ...]) -> int | None:
-    values = _first(samples, names)
+def _total(samples: dict[str, list[float]], quantity: str) -> int | None:
+    values = _first(samples, quantity)
     return int(sum(values)) if values else None

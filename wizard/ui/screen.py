@@ -125,11 +125,11 @@ class Screen:
             lines += [f"       $ {command}" for command in problem.fix.commands]
         return lines
 
-    def document(self, value: Mapping[str, Any]) -> None:
-        """The one JSON document of a `--json` run."""
+    def document(self, value: Mapping[str, Any], *, one_line: bool = False) -> None:
+        """The one JSON document of a `--json` run; one_line: one of many, each a line, of a command that goes on."""
         # Each text by itself: redaction of the finished document could swallow a quote or a backslash of JSON's own.
         clean = _redact_texts({"schema_version": 1, **value})
-        print(json.dumps(clean, ensure_ascii=False, indent=2), file=self._out, flush=True)
+        print(json.dumps(clean, ensure_ascii=False, indent=None if one_line else 2), file=self._out, flush=True)
 
 
 def _escaped(found: re.Match[str]) -> str:
