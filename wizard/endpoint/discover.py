@@ -1,42 +1,106 @@
-"""Which form of a URL an endpoint has: found by asking, since guides contradict each other about `/v1`."""
+"""Which form of a URL an endpoint has: candidates to ask, and what the answers mean.
+
+Guides contradict each other about `/v1`, so the form is found by asking; where nobody can be asked, the first candidate
+is the likeliest.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
 from wizard.endpoint import urls
 from wizard.endpoint.exchange import HttpFailure, HttpReply
+from wizard.endpoint.presets import Preset, find_preset
 from wizard.endpoint.replies import judge_models
 
-
-def openai_candidates(url: str) -> tuple[str, ...]:
-    """Base URLs to try for what the user gave, the likeliest first: with `/v1` at its end, then exactly as given."""
-    base = urls.without_endpoint(url)
-    return tuple(dict.fromkeys((urls.with_version(base), base)))
-
-
-def anthropic_candidates(openai_base_url: str) -> tuple[str, ...]:
-    """Roots below which `/v1/messages` may lie: vLLM and most gateways have it beside `/v1/chat/completions`; a few
-    (DeepSeek, Moonshot, Zhipu) below `/anthropic`."""
-    root = urls.without_version(openai_base_url)
-    return tuple(dict.fromkeys((root, f"{root}/anthropic")))
+# The older form of Azure, which LiteLLM has, too; the newer one is `/openai/v1` with the deployment's name as model.
+_DEPLOYMENT = re.compile(r"(?P<root>.*)/openai/deployments/(?P<model>[^/]+)$")
+_ANTHROPIC_END = re.compile(r"/anthropic$")
+Answer = Literal["models", "key-refused", "nothing"]
 
 
-def choose_base(asked: tuple[tuple[str, HttpReply | HttpFailure], ...]) -> str | None:
-    """The candidate whose `GET /models` is best: a list, else a refusal of the key (the path is there), else None.
+@dataclass(frozen=True, slots=True)
+class UrlForms:
+    """What a given URL can mean, each list the likeliest first.
 
-    asked: (candidate, reply to its models request), in order of likelihood. None also where nothing was answered: then
-    no form is better than another, and the failure itself is the news.
+    openai: base URLs below which `/models` and `/chat/completions` may lie. anthropic: roots of `/v1/messages`.
+    pasted: the endpoint's suffix that was taken off, such as `/chat/completions`. model: the one that the URL names (an
+    Azure deployment), else empty.
     """
-    for candidate, reply in asked:
-        if judge_models(reply).ok:
-            return candidate
-    for candidate, reply in asked:
-        if isinstance(reply, HttpReply) and reply.status in (401, 403) and "json" in reply.header("content-type"):
-            return candidate
-    return None
+
+    openai: tuple[str, ...]
+    anthropic: tuple[str, ...]
+    pasted: str = ""
+    model: str = ""
+    preset: Preset | None = None
 
 
-def has_messages(reply: HttpReply | HttpFailure) -> bool:
-    """Whether `/v1/messages` is there, whatever it thinks of the request: anything but a 404, a 405 or a page."""
+def url_forms(url: str) -> UrlForms:
+    """The forms of a URL as people give it: with or without `/v1`, a full endpoint, a gateway's path, only a host.
+
+    Raises a usage problem (`base-url-invalid`) for what is no URL.
+    """
+    url = urls.check_base_url(url)
+    base = urls.without_endpoint(url)
+    preset = find_preset(base)
+    pasted = urls.pasted_endpoint(url) or ""
+    bare = not urlsplit(base).path
+    if found := _DEPLOYMENT.match(base):
+        root = found["root"]
+        openai = (f"{root}/openai/v1", f"{root}/v1", urls.with_version(base))
+        return UrlForms(openai, _anthropic(openai[0]), pasted, unquote(found["model"]), preset)
+    first: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    if preset and (bare or base in (preset.openai_base_url, preset.anthropic_base_url)):
+        first = (_at_host(preset.openai_base_url, base),) if preset.openai_base_url else ()
+        known = (_at_host(preset.anthropic_base_url, base),) if preset.anthropic_base_url else ()
+    openai = (*first, urls.with_version(base), base)
+    root = urls.without_version(base)
+    above = _ANTHROPIC_END.sub("", root)
+    if above != root:
+        # An Anthropic form was given; its OpenAI form mostly lies beside it.
+        openai, known = (*first, f"{above}/v1", *openai), (*known, root)
+    if bare:
+        openai = (*openai, f"{base}/api/v1")
+    return UrlForms(
+        tuple(dict.fromkeys(openai)), tuple(dict.fromkeys((*known, *_anthropic(openai[0])))), pasted, "", preset
+    )
+
+
+def anthropic_roots(forms: UrlForms, openai_base_url: str) -> tuple[str, ...]:
+    """Roots to ask for `/v1/messages`, once the OpenAI form is known."""
+    kept = forms.anthropic if openai_base_url == forms.openai[0] else ()
+    return tuple(dict.fromkeys((*kept, *_anthropic(openai_base_url))))
+
+
+def _anthropic(openai_base_url: str) -> tuple[str, ...]:
+    """vLLM and most gateways have `/v1/messages` beside `/v1/chat/completions`; a few (DeepSeek, Moonshot, Zhipu) have
+    it below `/anthropic`."""
+    root = urls.without_version(openai_base_url)
+    return root, f"{root}/anthropic"
+
+
+def _at_host(known: str, given: str) -> str:
+    """A preset's URL at the host that was given, which may be below the preset's (`RESOURCE.openai.azure.com`)."""
+    wanted, here = urlsplit(known), urlsplit(given)
+    return known if wanted.hostname == here.hostname else f"{here.scheme}://{here.netloc}{wanted.path}"
+
+
+def judge_candidate(reply: HttpReply | HttpFailure) -> Answer:
+    """What an answer to `GET /models` says of the form. A refused key shows that the path is there."""
+    if judge_models(reply).ok:
+        return "models"
+    if isinstance(reply, HttpReply) and reply.status in (401, 403) and "json" in reply.header("content-type"):
+        return "key-refused"
+    return "nothing"
+
+
+def has_messages(reply: HttpReply | HttpFailure) -> bool | None:
+    """Whether `/v1/messages` is there, whatever it thinks of the request: anything but a 404, a 405 or a page. None: no
+    answer came, so nobody knows."""
     if isinstance(reply, HttpFailure):
-        return False
-    return reply.status not in (404, 405, 501) and reply.status < 500 and "json" in reply.header("content-type")
+        return None
+    return reply.status not in (404, 405, 501) and "json" in reply.header("content-type")

@@ -6,22 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from wizard.clients.keys import check_key, clean_key
 from wizard.effects.world import World
-from wizard.endpoint.exchange import HttpReply, HttpRequest
+from wizard.endpoint.discover import UrlForms, anthropic_roots, has_messages, judge_candidate, url_forms
+from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.endpoint.model import Capability, Endpoint
-from wizard.endpoint.presets import all_presets, find_preset
+from wizard.endpoint.presets import all_presets
 from wizard.endpoint.requests import auth_headers
-from wizard.endpoint.urls import (
-    check_base_url,
-    ends_in_version,
-    pasted_endpoint,
-    with_version,
-    without_endpoint,
-    without_version,
-)
+from wizard.endpoint.urls import without_version
 from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
@@ -30,8 +23,8 @@ from wizard.ui.screen import Screen
 
 KEY_VARIABLE = "LLM_SETUP_API_KEY"
 _LONGEST_KEY_BYTES = 65_536
-_PROBE_TIMEOUT_S = 3.0
-_PROBE_CONNECT_TIMEOUT_S = 1.0
+_PROBE_TIMEOUT_S = 10.0
+_PROBE_CONNECT_TIMEOUT_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,36 +95,97 @@ def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> 
     return observe_endpoint(world, screen, options, given_key(world, screen, options))
 
 
-def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key: Secret | None) -> Endpoint:
-    """A given URL in both its forms, with the model and the context that the server names where it can be asked."""
-    url = check_base_url(options.base_url)
-    suffix = pasted_endpoint(url)
-    if suffix:
-        screen.step("info", t("`{suffix}` was taken off the base URL; clients add it themselves.", suffix=suffix))
-    base = without_endpoint(url)
-    preset = find_preset(base)
-    openai_url, anthropic_url = with_version(base), without_version(base)
-    if preset and (not urlsplit(base).path or base in (preset.openai_base_url, preset.anthropic_base_url)):
-        openai_url, anthropic_url = preset.openai_base_url or openai_url, preset.anthropic_base_url or anthropic_url
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a URL turned out to be.
+
+    anthropic_base_url: None where `/v1/messages` was looked for and is not there. models: entries as the endpoint lists
+    them, None where it gave no list. failure: why no answer came, None where one came or nobody was asked.
+    """
+
+    openai_base_url: str
+    anthropic_base_url: str | None
+    forms: UrlForms
     models: tuple[dict[str, Any], ...] | None = None
-    if not options.offline:
-        for candidate in dict.fromkeys((openai_url, base)):
-            models = _ask_models(world, candidate, key)
-            if models is not None:
-                openai_url = candidate if ends_in_version(candidate) or candidate == base else openai_url
-                break
-    model = options.model or _only_model(models)
-    known = next((entry for entry in models or () if entry.get("id") == model), None)
-    length = known.get("max_model_len") if known else None
-    return Endpoint(
-        name=preset.id if preset else "local",
-        openai_base_url=openai_url,
-        anthropic_base_url=anthropic_url,
-        model=model,
-        key=key,
-        max_model_len=options.context_tokens or (length if isinstance(length, int) and length > 0 else None),
-        kind="vllm" if known and known.get("owned_by") == "vllm" else "gateway" if preset else "unknown",
+    failure: HttpFailure | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The served models."""
+        return tuple(str(entry["id"]) for entry in self.models or () if entry.get("id"))
+
+    def endpoint(self, model: str, key: Secret | None) -> Endpoint:
+        """The endpoint with one of its models."""
+        preset = self.forms.preset
+        known = next((entry for entry in self.models or () if entry.get("id") == model), None)
+        length = known.get("max_model_len") if known else None
+        vllm = any(entry.get("owned_by") == "vllm" for entry in self.models or ())
+        return Endpoint(
+            name=preset.id if preset else "local",
+            openai_base_url=self.openai_base_url,
+            anthropic_base_url=self.anthropic_base_url,
+            model=model,
+            key=key,
+            max_model_len=length if isinstance(length, int) and length > 0 else None,
+            kind="vllm" if vllm else "gateway" if preset and preset.hosts else "unknown",
+        )
+
+
+def observe_url(world: World, url: str, key: Secret | None, *, offline: bool = False) -> Observed:
+    """Find a URL's form by asking its candidates for their models, then for `/v1/messages`; nothing is generated.
+
+    Offline, or where nothing answers, the likeliest form is taken. Raises a usage problem for what is no URL.
+    """
+    forms = url_forms(url)
+    unasked = Observed(forms.openai[0], forms.anthropic[0], forms)
+    if offline:
+        return unasked
+    asked: dict[str, HttpReply | HttpFailure] = {}
+    for candidate in forms.openai:
+        asked[candidate] = reply = _ask_models(world, candidate, key)
+        # Who is not there at one path is not there at another.
+        if judge_candidate(reply) == "models" or isinstance(reply, HttpFailure):
+            break
+    last = next(reversed(asked.values()))
+    if isinstance(last, HttpFailure) and len(asked) == 1:
+        return replace(unasked, failure=last)
+    said = {candidate: judge_candidate(reply) for candidate, reply in asked.items()}
+    base = next(
+        (c for wanted in ("models", "key-refused") for c, word in said.items() if word == wanted), forms.openai[0]
     )
+    reply = asked[base]
+    models = None
+    if said[base] == "models" and isinstance(reply, HttpReply):
+        models = tuple(entry for entry in reply.json()["data"] if isinstance(entry, dict))
+    return Observed(base, _anthropic_root(world, anthropic_roots(forms, base), key), forms, models)
+
+
+def _anthropic_root(world: World, roots: tuple[str, ...], key: Secret | None) -> str | None:
+    """The first root that has `/v1/messages`; the likeliest where nobody knows; None where all say no."""
+    unknown = False
+    for root in roots:
+        there = has_messages(_post_nothing(world, f"{root}/v1/messages", key))
+        if there:
+            return root
+        unknown = unknown or there is None
+    return roots[0] if unknown else None
+
+
+def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key: Secret | None) -> Endpoint:
+    """A given URL in both its forms, with the model and the context that the server names where it can be asked.
+
+    Raises a usage problem for what is no URL, and where no model is named and the endpoint serves none or several.
+    """
+    seen = observe_url(world, options.base_url, key, offline=options.offline)
+    if seen.forms.pasted:
+        say_pasted(screen, seen.forms.pasted)
+    endpoint = seen.endpoint(options.model or seen.forms.model or _only_model(seen.names), key)
+    return replace(endpoint, max_model_len=options.context_tokens or endpoint.max_model_len)
+
+
+def say_pasted(screen: Screen, suffix: str) -> None:
+    """That a full endpoint was given."""
+    screen.step("info", t("`{suffix}` was taken off the base URL; clients add it themselves.", suffix=suffix))
 
 
 def find_lacking(world: World, endpoint: Endpoint, needs: Collection[Capability]) -> frozenset[Capability]:
@@ -140,23 +194,16 @@ def find_lacking(world: World, endpoint: Endpoint, needs: Collection[Capability]
     An empty body is posted: a server that has the path refuses the body (400, 422) or the key, one that has not says
     404 or 405. Nothing is generated. What cannot be reached is not lacking, it is unknown.
     """
-    urls: dict[Capability, str] = {"responses": f"{endpoint.openai_base_url}/responses"}
-    if endpoint.anthropic_base_url:
-        urls["messages"] = f"{endpoint.anthropic_base_url}/v1/messages"
+    root = endpoint.anthropic_base_url or without_version(endpoint.openai_base_url)
+    urls: dict[Capability, str] = {
+        "responses": f"{endpoint.openai_base_url}/responses",
+        "messages": f"{root}/v1/messages",
+    }
     found: set[Capability] = set()
     for need, url in urls.items():
         if need not in needs or endpoint.speaks:
             continue
-        reply = world.http.send(
-            HttpRequest(
-                "POST",
-                url,
-                auth_headers(endpoint.key),
-                json_body={},
-                timeout_s=_PROBE_TIMEOUT_S,
-                connect_timeout_s=_PROBE_CONNECT_TIMEOUT_S,
-            )
-        )
+        reply = _post_nothing(world, url, endpoint.key)
         if not isinstance(reply, HttpReply):
             break
         if reply.status in (404, 405, 501):
@@ -164,27 +211,34 @@ def find_lacking(world: World, endpoint: Endpoint, needs: Collection[Capability]
     return frozenset(found)
 
 
-def _ask_models(world: World, base_url: str, key: Secret | None) -> tuple[dict[str, Any], ...] | None:
-    """The entries of GET {base}/models, or None where that is not a model list."""
-    headers = (("authorization", f"Bearer {key.reveal()}"),) if key else ()
-    reply = world.http.send(
+def _post_nothing(world: World, url: str, key: Secret | None) -> HttpReply | HttpFailure:
+    """Post an empty body: who has the path refuses it, and nothing is generated."""
+    return world.http.send(
         HttpRequest(
-            "GET",
-            f"{base_url}/models",
-            headers,
+            "POST",
+            url,
+            auth_headers(key),
+            json_body={},
             timeout_s=_PROBE_TIMEOUT_S,
             connect_timeout_s=_PROBE_CONNECT_TIMEOUT_S,
         )
     )
-    if not isinstance(reply, HttpReply) or reply.status != 200:
-        return None
-    body = reply.json()
-    entries = body.get("data") if isinstance(body, dict) else None
-    return tuple(entry for entry in entries if isinstance(entry, dict)) if isinstance(entries, list) else None
 
 
-def _only_model(models: tuple[dict[str, Any], ...] | None) -> str:
-    names = [str(entry.get("id")) for entry in models or ()]
+def _ask_models(world: World, base_url: str, key: Secret | None) -> HttpReply | HttpFailure:
+    """The answer to GET {base}/models."""
+    return world.http.send(
+        HttpRequest(
+            "GET",
+            f"{base_url}/models",
+            auth_headers(key),
+            timeout_s=_PROBE_TIMEOUT_S,
+            connect_timeout_s=_PROBE_CONNECT_TIMEOUT_S,
+        )
+    )
+
+
+def _only_model(names: tuple[str, ...]) -> str:
     if len(names) == 1:
         return names[0]
     served = t("The server lists: {names}.", names=", ".join(names[:12])) if names else t("Example: --model qwen3-8b")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wizard.effects.world import World
+from wizard.endpoint.exchange import HttpFailure
 from wizard.endpoint.model import Endpoint, Profile
 from wizard.endpoint.urls import check_base_url
 from wizard.flows.prove import Proof, prove_endpoint
@@ -156,19 +157,18 @@ class InitFlow:
         return "serve"
 
     def _given_endpoint(self) -> tuple[Endpoint, Profile]:
-        from wizard.flows.discover import discover_endpoint
+        from wizard.flows.endpoints import EndpointOptions, observe_endpoint, observe_url
 
         assert self.answers.base_url is not None
         check_base_url(self.answers.base_url)
         self.screen.title(t("Endpoint"))
         key = self.answers.key or self._remembered_key(self.answers.base_url)
-        try:
-            endpoint = discover_endpoint(self.world, self.answers.base_url, self.answers.model, key)
-        except ProblemError as error:
-            if error.problem.code != "server-unreachable":
-                raise
-            trial = Endpoint("", self.answers.base_url, None, self.answers.model or "", key)
-            raise ProblemError(self._root_cause(trial) or error.problem) from error
+        seen = observe_url(self.world, self.answers.base_url, key)
+        if seen.failure is not None:
+            trial = seen.endpoint(self.answers.model or "", key)
+            raise ProblemError(self._root_cause(trial) or no_answer(seen.openai_base_url, seen.failure))
+        options = EndpointOptions(base_url=self.answers.base_url, model=self.answers.model or "")
+        endpoint = observe_endpoint(self.world, self.screen, options, key)
         name = self.answers.profile or _profile_name(endpoint.openai_base_url)
         self.screen.step(
             "ok",
@@ -442,6 +442,20 @@ class InitFlow:
             yield
         finally:
             self.journey.seconds[name] = round(self.world.clock.monotonic_s() - begun, 3)
+
+
+def no_answer(base: str, failure: HttpFailure) -> Problem:
+    """That nothing answers at a base URL."""
+    return Problem(
+        "tls-untrusted-ca" if failure.kind == "tls" else "server-unreachable",
+        t("Nothing answers at {url}.", url=base),
+        t("The connection itself failed, so neither the key nor the model was looked at."),
+        (f"GET {base}/models: {failure.kind}: {failure.text}",),
+        Fix(
+            t("Check the address and that the server runs; the doctor looks closer."),
+            (f"llm-setup doctor --base-url {base}",),
+        ),
+    )
 
 
 def _profile_name(url: str) -> str:
