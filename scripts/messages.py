@@ -44,6 +44,7 @@ TOML_TEXTS: dict[str, frozenset[str]] = {
 # Dictionaries and tuples of Python whose texts are shown by t(TABLE[key]).
 PYTHON_TABLES: tuple[tuple[str, str], ...] = (
     ("wizard/cli/clients.py", "_STATES"),
+    ("wizard/cli/main.py", "FAMILIES"),
     ("wizard/hardware/nvidia.py", "_WHAT"),
     ("wizard/hardware/render.py", "_LINKS"),
     ("wizard/ui/screen.py", "_WORDS"),

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from wizard import __version__
+from wizard.cli.helping import FittedFormatter, fit_help
 from wizard.i18n import t, translated
 from wizard.problems import ExitCode, Fix, Problem, ProblemError, ReaderGoneError
 from wizard.ui.language import ASKED, languages, use_language
@@ -35,7 +36,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "use": ("use", "Move every applied client to another profile."),
     "env": ("env", "The triple for a shell: bash, zsh, fish, PowerShell, cmd, dotenv."),
     "export": ("export", "Units, compose, Kubernetes, proxies, dashboards, several machines."),
+    "completion": ("completion", "What makes Tab complete commands, options and names in your shell."),
     "bench": ("bench", "Time to first token, between tokens, throughput: one endpoint, or several side by side."),
+}
+
+# What `llm-setup --help` shows, so that it fits a screen; `--help-all` shows each command by itself.
+FAMILIES: dict[tuple[str, ...], str] = {
+    ("init",): "From nothing to an agent, guided.",
+    ("doctor",): "Why it does not work; what to type.",
+    ("hardware", "models", "plan"): "What is here, and what suits it.",
+    ("serve", "stop", "status", "logs", "runtime"): "A vLLM server on this machine.",
+    ("clients", "run"): "Client files; a client for once.",
+    ("profiles", "use", "env"): "Named endpoints; move all clients.",
+    ("bench", "tune", "watch", "report"): "Speed: measure, improve, look at it.",
+    ("export", "completion"): "Files to run elsewhere; Tab completion.",
 }
 
 
@@ -52,6 +66,11 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"wizard.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
+        fit_help(command)
+        if ctx.resilient_parsing:  # Tab was pressed
+            from wizard.cli.completion import complete_names
+
+            complete_names(command, cmd_name)
         if translated():
             from wizard.cli.words import translate_help
 
@@ -70,9 +89,22 @@ class LazyGroup(click.Group):
             ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of commands, from the rows above."""
+        """The families of commands, or with `--help-all` each command, from the rows above."""
+        rows = [(name, t(text)) for name, (_, text) in COMMANDS.items()]
+        if isinstance(formatter, FittedFormatter):
+            families = [([name for name in names if name in COMMANDS], text) for names, text in FAMILIES.items()]
+            rows = [(", ".join(names), t(text)) for names, text in families if names]
         with formatter.section(t("Commands")):
-            formatter.write_dl([(name, t(text)) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(rows, col_max=36)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """From the rows above: click's own would import every command at each Tab."""
+        from click.shell_completion import CompletionItem
+
+        rows = [CompletionItem(name, help=t(text)) for name, (_, text) in COMMANDS.items()]
+        return [row for row in rows if row.value.startswith(incomplete)] + click.Command.shell_complete(
+            self, ctx, incomplete
+        )
 
 
 def _nearest(name: str) -> str:
@@ -87,7 +119,7 @@ def _nearest(name: str) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with `llm-setup init`. When something does not work: `llm-setup doctor`.",
+    epilog="Example: llm-setup init. And when something does not work: llm-setup doctor.",
 )
 @click.version_option(__version__, prog_name="llm-setup")
 @click.option(
@@ -95,10 +127,13 @@ def _nearest(name: str) -> str:
     metavar="LANG",
     expose_value=False,
     callback=lambda context, _, value: context.meta.__setitem__(ASKED, value),
-    help="Language: en, zh_CN (简体中文).  [default: LLM_SETUP_LANG, else the locale]",
+    help="Language: en, zh_CN (简体中文).  [default: the locale]",
 )
 def group() -> None:
     """From a bare GPU, or only a URL and a key, to a coding agent that answers."""
+
+
+fit_help(group)
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
