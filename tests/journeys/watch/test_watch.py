@@ -1,0 +1,118 @@
+"""`llm-setup watch` as a whole, against a server whose metrics are known."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+KEY = "sk-watch-4f8a1c6e9b2d7035"
+Watch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+class Metrics(BaseHTTPRequestHandler):
+    """Each look finds 10 tokens more, and falls back to a new beginning where the server is told so."""
+
+    looks = 0
+
+    def do_GET(self) -> None:
+        type(self).looks += 1
+        tokens = 10 * (self.looks if self.looks < 3 else self.looks - 2)
+        text = (
+            'vllm:num_requests_running{engine="0"} 1\nvllm:kv_cache_usage_perc{engine="0"} 0.5\n'
+            f'vllm:generation_tokens_total{{engine="0"}} {tokens}\n'
+            f'vllm:time_to_first_token_seconds_bucket{{le="0.2"}} {tokens}\n'
+            f'vllm:time_to_first_token_seconds_bucket{{le="+Inf"}} {tokens}\n'
+        ).encode()
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Metrics.looks = 0
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metrics) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "wizard", "watch", *arguments],
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "LANG": "C.UTF-8",
+                "LLM_SETUP_HOME": str(tmp_path / "own"),
+                "LLM_SETUP_API_KEY": KEY,
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def test_with_json_each_look_is_a_line(watch: Watch, server: str) -> None:
+    ran = watch("--base-url", f"{server}/v1", "--count", "2", "--interval", "0.2", "--json")
+    assert ran.returncode == 0, ran.stderr
+    first, second = (json.loads(line) for line in ran.stdout.splitlines())
+    assert first["servers"][0]["window_s"] is None
+    assert second["servers"][0]["output_tokens_per_s"] > 10
+    assert second["servers"][0]["time_to_first_token_ms"]["p50"] == pytest.approx(100)
+
+
+def test_a_server_that_begins_anew_is_no_negative_rate(watch: Watch, server: str) -> None:
+    ran = watch("--base-url", server, "--count", "3", "--interval", "0.2", "--json", "--window", "0.1")
+    last = json.loads(ran.stdout.splitlines()[-1])["servers"][0]
+    assert last["output_tokens_per_s"] > 0
+    assert last["restarts"] == 1
+
+
+def test_without_a_terminal_there_are_plain_lines(watch: Watch, server: str) -> None:
+    ran = watch("--base-url", server, "--once")
+    assert ran.returncode == 0
+    assert f"{server}: running 1, waiting -, KV used 50%" in ran.stdout
+    assert "\x1b" not in ran.stdout
+
+
+def test_a_server_that_does_not_answer_is_said_and_ends_with_1(watch: Watch) -> None:
+    ran = watch("--base-url", "http://127.0.0.1:9/v1", "--once", "--json")
+    assert ran.returncode == 1
+    (server,) = json.loads(ran.stdout)["servers"]
+    assert "does not answer" in server["error"]
+
+
+def test_another_program_is_not_taken_for_a_vllm(watch: Watch, server: str) -> None:
+    ran = watch("--base-url", f"{server}/elsewhere", "--once")
+    assert ran.returncode == 1
+    assert "GET /metrics: 404" in ran.stdout
+
+
+def test_an_unknown_name_is_wrong_usage(watch: Watch) -> None:
+    ran = watch("nowhere", "--once")
+    assert ran.returncode == 2
+    assert "[unknown-server-or-profile]" in ran.stderr
+
+
+def test_the_key_is_shown_nowhere(watch: Watch, server: str) -> None:
+    ran = watch("--base-url", server, "--once", "--json")
+    assert KEY not in ran.stdout + ran.stderr
