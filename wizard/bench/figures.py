@@ -14,6 +14,9 @@ from wizard.i18n import t
 # The client is one thread: above this share of a core, or with its loop this late, its own figures are in doubt.
 MOST_CPU_CORES = 0.9
 MOST_LAG_MS = 5.0
+# Where the kernel stamps what comes, being late does not change a chunk's time; it only delays the next request, by
+# this much before throughput is off by more than a few per cent of most answers.
+MOST_STAMPED_LAG_MS = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +53,25 @@ def spread(values: Iterable[float]) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """What measuring cost here. cpu_cores: CPU seconds a second. lag_ms: how late the event loop woke, p90."""
+    """What measuring cost here. cpu_cores: CPU seconds a second. lag_ms: how late bytes were read, p90 (not stamped:
+    how late the loop woke). stamped: the times of chunks are the kernel's, right however late they were read."""
 
     cpu_cores: float = 0.0
     lag_ms: float = 0.0
+    stamped: bool = False
 
     @property
     def limited(self) -> bool:
         """Whether this client, not the server, may have set the figures."""
-        return self.cpu_cores > MOST_CPU_CORES or self.lag_ms > MOST_LAG_MS
+        most_lag_ms = MOST_STAMPED_LAG_MS if self.stamped else MOST_LAG_MS
+        return self.cpu_cores > MOST_CPU_CORES or self.lag_ms > most_lag_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One target at one concurrency. The spreads are of whole answers only; errors are counted apart."""
+    """One target at one concurrency, or at one rate of requests. The spreads are of whole answers only; errors are
+    counted apart. cold and warm: time to first token of requests whose beginning the server had not, and had, been sent
+    before. send_delay_ms: how much later than due requests went out, at a rate."""
 
     target: str
     concurrency: int
@@ -84,6 +92,12 @@ class Figures:
     tokens_from: str
     client: ClientLoad
     notes: tuple[str, ...]
+    cache: str = ""
+    rate_per_s: float | None = None
+    cold_first_token_ms: Spread | None = None
+    warm_first_token_ms: Spread | None = None
+    send_delay_ms: Spread | None = None
+    refused: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `results` of `bench --json`."""
@@ -94,6 +108,8 @@ class Figures:
         return {
             "target": self.target,
             "concurrency": self.concurrency,
+            "request_rate_per_s": self.rate_per_s,
+            "cache": self.cache,
             "requests": self.requests,
             "errors": self.errors,
             "error_kinds": dict(self.error_kinds),
@@ -101,7 +117,10 @@ class Figures:
             "inter_token_latency_ms": shown(self.inter_token_latency_ms),
             "time_per_output_token_ms": shown(self.time_per_output_token_ms),
             "end_to_end_ms": shown(self.end_to_end_ms),
+            "cold_time_to_first_token_ms": shown(self.cold_first_token_ms),
+            "warm_time_to_first_token_ms": shown(self.warm_first_token_ms),
             "connect_ms": shown(self.connect_ms),
+            "send_delay_ms": shown(self.send_delay_ms),
             "output_tokens_per_s": _rounded(self.output_tokens_per_s),
             "requests_per_s": _rounded(self.requests_per_s),
             "output_tokens": self.output_tokens,
@@ -112,6 +131,7 @@ class Figures:
             "client": {
                 "cpu_cores": round(self.client.cpu_cores, 3),
                 "lag_ms": round(self.client.lag_ms, 3),
+                "kernel_times": self.client.stamped,
                 "limited": self.client.limited,
             },
             "notes": list(self.notes),
@@ -123,7 +143,14 @@ def _rounded(value: float | None) -> float | None:
 
 
 def compute_figures(
-    target: str, concurrency: int, samples: Sequence[Sample], wall_s: float, client: ClientLoad
+    target: str,
+    concurrency: int,
+    samples: Sequence[Sample],
+    wall_s: float,
+    client: ClientLoad,
+    *,
+    cache: str = "",
+    rate_per_s: float | None = None,
 ) -> Figures:
     """All figures of one target at one concurrency; wall_s is the time in which the samples were taken."""
     good = [sample for sample in samples if not sample.error]
@@ -132,6 +159,11 @@ def compute_figures(
     connects = [sample.connect_s * 1000 for sample in samples if sample.connect_s is not None]
     per_token = [value * 1000 for sample in good if (value := sample.time_per_output_token_s) is not None]
     from_usage = all(sample.usage_said for sample in good) and bool(good)
+    refused = sum(sample.error.startswith("HTTP 429") for sample in samples)
+
+    def first_token(seen: bool) -> Spread | None:
+        return spread(sample.time_to_first_token_s * 1000 for sample in good if sample.seen is seen)
+
     return Figures(
         target=target,
         concurrency=concurrency,
@@ -151,7 +183,13 @@ def compute_figures(
         requests_per_s=len(good) / wall_s if good and wall_s > 0 else None,
         tokens_from="usage" if from_usage else "chunks",
         client=client,
-        notes=_notes(samples, good, concurrency, client, from_usage),
+        notes=_notes(samples, good, concurrency, client, from_usage, refused),
+        cache=cache,
+        rate_per_s=rate_per_s,
+        cold_first_token_ms=first_token(False),
+        warm_first_token_ms=first_token(True),
+        send_delay_ms=spread(sample.late_s * 1000 for sample in samples if sample.late_s is not None),
+        refused=refused,
     )
 
 
@@ -161,7 +199,12 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def _notes(
-    samples: Sequence[Sample], good: Sequence[Sample], concurrency: int, client: ClientLoad, from_usage: bool
+    samples: Sequence[Sample],
+    good: Sequence[Sample],
+    concurrency: int,
+    client: ClientLoad,
+    from_usage: bool,
+    refused: int,
 ) -> tuple[str, ...]:
     notes: list[str] = []
     if client.limited:
@@ -172,12 +215,30 @@ def _notes(
                 lag=client.lag_ms,
             )
         )
+    if refused:
+        notes.append(
+            t(
+                "{count} requests were refused (429): the server saw fewer at once than {concurrency}, and the figures"
+                " are of those that it let in.",
+                count=refused,
+                concurrency=concurrency,
+            )
+        )
     if good and not from_usage:
         notes.append(t("The server does not count tokens in every answer: chunks were counted instead."))
     short = sum(sample.usage_is_short for sample in good)
     if short:
         notes.append(
             t("In {count} answers `usage` counts fewer tokens than chunks came: chunks were counted.", count=short)
+        )
+    long = sum(sample.usage_is_long for sample in good)
+    if long:
+        notes.append(
+            t(
+                "In {count} answers `usage` counts more tokens than were asked for or than the text has bytes: chunks"
+                " were counted.",
+                count=long,
+            )
         )
     tokens, chunks = sum(s.output_tokens for s in good), sum(len(s.token_s) for s in good)
     if chunks and from_usage and tokens > 1.5 * chunks:
@@ -187,6 +248,11 @@ def _notes(
                 " that were not streamed count, too.",
                 ratio=tokens / chunks,
             )
+        )
+    at_once = sum(one.token_s[0] == one.token_s[-1] for one in good if len(one.token_s) > 1)
+    if at_once > len(good) / 2:
+        notes.append(
+            t("The answers come in one piece: something on the way holds the stream back, and no gap is the model's.")
         )
     if len(samples) < 2 * concurrency:
         notes.append(

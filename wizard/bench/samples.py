@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
+
+_TOKEN_KEYS = ("content", "reasoning", "reasoning_content", "tool_calls", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
     """One streamed exchange as it went over the wire; all times in seconds on one clock.
 
-    sent_s: the request was written. connect_s: how long a new connection took before that, None where one was open.
-    arrivals: (when, payload bytes) of each read. ended_s: the last byte. failure: why there was no whole answer.
+    sent_s: the request was written. due_s: when a schedule wanted it sent; None: as soon as there was a free place.
+    connect_s: how long a new connection took before that, None where one was open. arrivals: (when, payload bytes) of
+    each read. ended_s: the last byte. failure: why there was no whole answer.
     """
 
     sent_s: float
     ended_s: float
+    due_s: float | None = None
     status: int = 0
     headers: tuple[tuple[str, str], ...] = ()
     arrivals: tuple[tuple[float, bytes], ...] = ()
@@ -29,8 +33,11 @@ class StreamRecord:
 class Sample:
     """One request. error is empty for a whole answer; its figures count only then.
 
-    token_s: when each chunk with a token arrived, seconds after the request was sent. output_tokens: as `usage` says,
-    else the number of chunks (usage_said False). usage_is_short: `usage` counts fewer tokens than chunks came.
+    token_s: when each chunk with a token arrived, seconds after the request was sent; where a schedule ruled, after it
+    was due, so that a client or connection that is held up by a slow server hides nothing (coordinated omission).
+    late_s: sent so long after it was due. output_tokens: as `usage` says where that can be, else the number of chunks
+    (usage_said False). usage_is_short: `usage` counts fewer tokens than chunks came; usage_is_long: more than were
+    asked for, or more than the bytes of the text. text: the answer, without reasoning.
     """
 
     error: str = ""
@@ -42,7 +49,11 @@ class Sample:
     cached_tokens: int | None = None
     usage_said: bool = False
     usage_is_short: bool = False
+    usage_is_long: bool = False
     connect_s: float | None = None
+    late_s: float | None = None
+    seen: bool = False
+    text: str = ""
 
     @property
     def time_to_first_token_s(self) -> float:
@@ -86,13 +97,25 @@ def stream_events(arrivals: Iterable[tuple[float, bytes]]) -> Iterator[tuple[flo
         yield when, "\n".join(data)
 
 
-def parse_sample(record: StreamRecord) -> Sample:
-    """The sample of a chat-completions stream. An answer that ends without a finish reason or `[DONE]` is an error."""
+def parse_sample(record: StreamRecord, *, max_tokens: int | None = None, seen: bool = False) -> Sample:
+    """The sample of a chat-completions stream. An answer that ends without a finish reason or `[DONE]` is an error.
+
+    max_tokens: what was asked for at most. seen: see workloads.Ask.
+    """
+    sample = _parse(record, max_tokens)
+    late_s = None if record.due_s is None else max(0.0, record.sent_s - record.due_s)
+    return replace(sample, seen=seen, late_s=late_s)
+
+
+def _parse(record: StreamRecord, max_tokens: int | None) -> Sample:
     if record.status and record.status != 200:
         return _failed(record, f"HTTP {record.status}{_retry_after(record.headers)}")
     if record.failure:
         return _failed(record, record.failure)
+    begun = record.sent_s if record.due_s is None else record.due_s
     token_s: list[float] = []
+    text: list[str] = []
+    size = 0
     usage: Mapping[str, Any] = {}
     finished = False
     for when, data in stream_events(record.arrivals):
@@ -112,26 +135,50 @@ def parse_sample(record: StreamRecord) -> Sample:
         for choice in event.get("choices") or ():
             if isinstance(choice, dict):
                 finished = finished or bool(choice.get("finish_reason"))
-                if _has_token(choice.get("delta")):
-                    token_s.append(when - record.sent_s)
+                delta = choice.get("delta")
+                if _has_token(delta):
+                    token_s.append(when - begun)
+                    size += _size(delta)
+                    if isinstance(delta.get("content"), str):
+                        text.append(delta["content"])
     if not token_s:
         return _failed(record, "no token")
     if not finished:
         return _failed(record, "the stream ended early")
-    said = usage.get("completion_tokens")
-    usage_said = isinstance(said, int) and said > 0
+    said = _whole(usage.get("completion_tokens")) or 0
     details = usage.get("prompt_tokens_details")
+    # Every chunk holds at least one token, and every token that was streamed at least one byte.
+    is_short = 0 < said < len(token_s)
+    is_long = (max_tokens is not None and said > max_tokens) or said > max(size, len(token_s)) + _hidden_tokens(usage)
+    believed = said > 0 and not is_short and not is_long
     return Sample(
         sent_s=record.sent_s,
         ended_s=record.ended_s,
         token_s=tuple(token_s),
-        # Every chunk holds at least one token, so a usage below their number cannot be.
-        output_tokens=max(said, len(token_s)) if usage_said and isinstance(said, int) else len(token_s),
+        output_tokens=said if believed else len(token_s),
         prompt_tokens=_whole(usage.get("prompt_tokens")),
         cached_tokens=_whole(details.get("cached_tokens")) if isinstance(details, dict) else None,
-        usage_said=usage_said,
-        usage_is_short=usage_said and isinstance(said, int) and said < len(token_s),
+        usage_said=said > 0,
+        usage_is_short=is_short,
+        usage_is_long=is_long,
         connect_s=record.connect_s,
+        text="".join(text),
+    )
+
+
+def _hidden_tokens(usage: Mapping[str, Any]) -> int:
+    """Reasoning that is counted and not streamed, as some hosted models have it; and the end token."""
+    details = usage.get("completion_tokens_details")
+    return 1 + (_whole(details.get("reasoning_tokens")) or 0 if isinstance(details, dict) else 0)
+
+
+def _size(delta: Mapping[str, Any]) -> int:
+    """Bytes of what a delta brought."""
+    values = (delta.get(key) for key in _TOKEN_KEYS)
+    return sum(
+        len((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode("utf-8", "replace"))
+        for value in values
+        if value
     )
 
 
@@ -139,11 +186,9 @@ def _failed(record: StreamRecord, error: str) -> Sample:
     return Sample(error=error, sent_s=record.sent_s, ended_s=record.ended_s, connect_s=record.connect_s)
 
 
-def _has_token(delta: object) -> bool:
+def _has_token(delta: object) -> TypeGuard[dict[str, Any]]:
     """Whether a delta carries a token. The first one of many servers has only a role, before the model has run."""
-    if not isinstance(delta, dict):
-        return False
-    return any(delta.get(key) for key in ("content", "reasoning", "reasoning_content", "tool_calls", "refusal"))
+    return isinstance(delta, dict) and any(delta.get(key) for key in _TOKEN_KEYS)
 
 
 def _retry_after(headers: Iterable[tuple[str, str]]) -> str:

@@ -1,8 +1,11 @@
-"""Many streamed requests at once, each read timed as it comes off the socket.
+"""Many streamed requests at once, each read timed as it comes off the wire.
 
 Not through httpx2 or the openai SDK, whose work for each chunk shows in the figures: measured with 64 streams of a
 server with known delays on two busy cores, 2,800 tokens/s cost 0.11 cores on asyncio alone, 0.31 with httpx2, and the
 SDK (0.32 at 1,950 tokens/s) doubled the time to first token.
+
+Where the kernel tells when a packet came (SO_TIMESTAMPNS, Linux), that is a chunk's time: it stands even when this
+process is late in reading it, and how late it was is known for each read. Nothing is parsed before the run is over.
 """
 
 from __future__ import annotations
@@ -10,18 +13,32 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
+import socket
 import ssl
+import struct
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from wizard.bench.figures import ClientLoad, percentile
+from wizard.bench.network import Reach
 from wizard.bench.samples import StreamRecord
 from wizard.endpoint.proxies import route
 
 _TICK_S = 0.02
 _MOST_HEAD_BYTES = 256 * 1024
+# Connections that an open loop has ready before its first request.
+_READY = 16
+_CONNECT_ERRORS = (OSError, ssl.SSLError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError)
+# include/uapi/asm-generic/socket.h; the socket module does not name it.
+_SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("ll")
+# A stamp further back than this was a step of the clock.
+_MOST_LATE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +60,7 @@ class LoadResult:
 
 
 class StreamLoad:
-    """Runs jobs with a fixed number in flight; connections are opened before and kept."""
+    """Runs chains of jobs: those of a chain one after another, chains side by side; connections are kept."""
 
     def __init__(self, env: Mapping[str, str], *, timeout_s: float = 300.0, connect_timeout_s: float = 10.0) -> None:
         self._env = env
@@ -51,81 +68,221 @@ class StreamLoad:
         self._connect_timeout_s = connect_timeout_s
         self._tls: ssl.SSLContext | None = None
 
-    def run(self, jobs: Sequence[StreamJob], concurrency: int, done: Callable[[], None] | None = None) -> LoadResult:
-        """Send all jobs, `concurrency` at a time. `done` is called after each. Nothing that a server does raises."""
-        return asyncio.run(self._run(jobs, concurrency, done))
+    def run(
+        self,
+        chains: Sequence[Sequence[StreamJob]],
+        concurrency: int,
+        *,
+        starts_s: Sequence[float] = (),
+        done: Callable[[], None] | None = None,
+    ) -> LoadResult:
+        """Send all jobs, `concurrency` chains at a time; connections are opened before.
 
-    async def _run(self, jobs: Sequence[StreamJob], concurrency: int, done: Callable[[], None] | None) -> LoadResult:
-        records: list[StreamRecord | None] = [None] * len(jobs)
-        waiting = iter(enumerate(jobs))
-        places = [_Place(self) for _ in range(min(concurrency, len(jobs)))]
-        await asyncio.gather(*(place.open(jobs[0].url) for place in places))
-        lags: list[float] = []
-        ticker = asyncio.create_task(_tick(lags))
+        starts_s: when each chain is due, in seconds from the start and ascending; then every chain is sent at its time,
+        however many are under way. `done` is called after each job. Nothing that a server does raises.
+        """
+        # A collection of this program's objects takes several milliseconds, in the middle of a chunk's arrival.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return asyncio.run(self._run(chains, concurrency, starts_s, done))
+        finally:
+            if collecting:
+                gc.enable()
+
+    def reach(self, job: StreamJob, times: int) -> tuple[Reach, ...]:
+        """What the way to the server takes: fresh connections, and the answer's first byte on each, one by one."""
+        return asyncio.run(self._reach(job, times))
+
+    async def _run(
+        self,
+        chains: Sequence[Sequence[StreamJob]],
+        concurrency: int,
+        starts_s: Sequence[float],
+        done: Callable[[], None] | None,
+    ) -> LoadResult:
+        records: list[list[StreamRecord]] = [[] for _ in chains]
+        ready = min(_READY if starts_s else concurrency, len(chains))
+        run = _Run(self, [_Place(self) for _ in range(ready)], records, done)
+        await asyncio.gather(*(place.open(chains[0][0].url) for place in run.places))
+        ticks: list[float] = []
+        ticker = asyncio.create_task(_tick(ticks))
         cpu, begun = time.process_time(), time.perf_counter()
         try:
-            await asyncio.gather(*(self._work(place, waiting, records, done) for place in places))
+            if starts_s:
+                await run.by_time(chains, [begun + start for start in starts_s], self._timeout_s)
+            else:
+                await run.by_place(chains, self._timeout_s)
         finally:
             cpu, ended = time.process_time() - cpu, time.perf_counter()
             ticker.cancel()
-            for place in places:
+            for place in run.places:
                 place.close()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticker
         wall_s = ended - begun
-        late = percentile(sorted(lags), 90) * 1000 if lags else 0.0
-        return LoadResult(tuple(r for r in records if r), wall_s, ClientLoad(cpu / wall_s if wall_s else 0.0, late))
+        lags = [late for place in run.places for late in place.lags]
+        load = ClientLoad(
+            cpu / wall_s if wall_s else 0.0,
+            percentile(sorted(lags or ticks), 90) * 1000 if lags or ticks else 0.0,
+            bool(lags),
+        )
+        return LoadResult(tuple(record for chain in records for record in chain), wall_s, load)
 
-    async def _work(
-        self,
-        place: _Place,
-        waiting: Iterator[tuple[int, StreamJob]],
-        records: list[StreamRecord | None],
-        done: Callable[[], None] | None,
-    ) -> None:
-        for number, job in waiting:
-            records[number] = await place.send(job, self._timeout_s)
-            if done:
-                done()
+    async def _reach(self, job: StreamJob, times: int) -> tuple[Reach, ...]:
+        found: list[Reach] = []
+        for _ in range(times):
+            steps: dict[str, float] = {}
+            try:
+                wire = await self.connect(job.url, steps)
+            except _CONNECT_ERRORS as error:
+                found.append(Reach(failure=type(error).__name__))
+                continue
+            finished = wire.begin(job)
+            try:
+                async with asyncio.timeout(self._connect_timeout_s):
+                    failure = await finished
+            except TimeoutError:
+                failure = f"no end within {self._connect_timeout_s:g} s"
+            first = wire.first_byte_s - wire.sent_s if wire.first_byte_s else None
+            wire.abort()
+            found.append(
+                Reach(
+                    steps.get("resolve"),
+                    steps.get("connect"),
+                    steps.get("tls"),
+                    first,
+                    wire.status,
+                    "" if first is not None else failure,
+                )
+            )
+        return tuple(found)
 
-    async def connect(self, url: str) -> _Wire:
-        """A connection for the URL, through the environment's proxy where one applies. Raises OSError or ssl's."""
+    async def connect(self, url: str, steps: dict[str, float] | None = None) -> _Wire:
+        """A connection for the URL, through the environment's proxy where one applies. Raises OSError or ssl's.
+
+        steps: gets the seconds of `resolve`, `connect` and `tls`; through a proxy the first two are those to it, and
+        `tls` holds its CONNECT, too.
+        """
+        took = {} if steps is None else steps
         parts = urlsplit(url)
         secure = parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         host = parts.hostname or ""
         loop = asyncio.get_running_loop()
-        tls = self._context() if secure else None
         proxy = route(url, self._env).proxy
         async with asyncio.timeout(self._connect_timeout_s):
-            if proxy is None:
-                _, wire = await loop.create_connection(_Wire, host, port, ssl=tls)
-                return wire
-            via = urlsplit(proxy)
-            if not secure:
-                _, wire = await loop.create_connection(_Wire, via.hostname or "", via.port or 80)
-                wire.absolute, wire.proxy_header = True, _proxy_header(proxy)
-                return wire
-            reader, writer = await asyncio.open_connection(via.hostname, via.port or 80)
-            writer.write(
-                f"CONNECT {host}:{port} HTTP/1.1\r\nhost: {host}:{port}\r\n{_proxy_header(proxy)}\r\n".encode()
-            )
-            head = await reader.readuntil(b"\r\n\r\n")
-            answer = head.decode("latin-1").split("\r\n", 1)[0]
-            if " 200" not in answer:
-                writer.close()
-                raise ConnectionError(f"proxy: {answer}")
-            wire = _Wire()
-            transport = await loop.start_tls(writer.transport, wire, tls or self._context(), server_hostname=host)
-            if transport is None:
-                raise ConnectionError("proxy: the connection went away")
-            wire.connection_made(transport)
+            via = urlsplit(proxy or "")
+            sock = await _dial(via.hostname or "" if proxy else host, (via.port or 80) if proxy else port, took)
+            begun = time.perf_counter()
+            try:
+                if proxy is None or not secure:
+                    wire = _Wire(sock)
+                    tls = self._context() if secure else None
+                    await loop.create_connection(
+                        lambda: wire, sock=sock, ssl=tls, server_hostname=host if secure else None
+                    )
+                    if proxy is not None:
+                        wire.absolute, wire.proxy_header = True, _proxy_header(proxy)
+                else:
+                    wire = await self._tunnel(sock, host, port, proxy)
+            except BaseException:
+                sock.close()
+                raise
+            if secure:
+                took["tls"] = time.perf_counter() - begun
             return wire
+
+    async def _tunnel(self, sock: _Stamped, host: str, port: int, proxy: str) -> _Wire:
+        """TLS through a proxy's CONNECT."""
+        loop = asyncio.get_running_loop()
+        reader, writer = await asyncio.open_connection(sock=sock)
+        writer.write(f"CONNECT {host}:{port} HTTP/1.1\r\nhost: {host}:{port}\r\n{_proxy_header(proxy)}\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        answer = head.decode("latin-1").split("\r\n", 1)[0]
+        if " 200" not in answer:
+            writer.close()
+            raise ConnectionError(f"proxy: {answer}")
+        wire = _Wire(sock)
+        transport = await loop.start_tls(writer.transport, wire, self._context(), server_hostname=host)
+        if transport is None:
+            raise ConnectionError("proxy: the connection went away")
+        wire.connection_made(transport)
+        return wire
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
             self._tls = ssl.create_default_context()
         return self._tls
+
+
+class _Stamped(socket.socket):
+    """A socket that knows when what was read last had come, by the kernel's word; asyncio reads through it.
+
+    came_s: on perf_counter's clock. late_s: how long ago that was when it was read; None where the kernel is silent.
+    """
+
+    came_s = 0.0
+    late_s: float | None = None
+
+    def stamp(self) -> None:
+        """Ask the kernel for times; where it has none, the time of reading stands in."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                self.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """As socket.recv."""
+        if sys.platform == "win32":
+            return super().recv(bufsize, flags)
+        data, ancillary, _, _ = self.recvmsg(bufsize, 64, flags)
+        self._note(ancillary)
+        return data
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        """As socket.recv_into; TLS reads so."""
+        if sys.platform == "win32":
+            return super().recv_into(buffer, nbytes, flags)
+        size, ancillary, _, _ = self.recvmsg_into([memoryview(buffer)[: nbytes or None]], 64, flags)
+        self._note(ancillary)
+        return size
+
+    def _note(self, ancillary: Sequence[tuple[int, int, bytes]]) -> None:
+        now, wall = time.perf_counter(), time.time()
+        self.came_s, self.late_s = now, None
+        for level, kind, value in ancillary:
+            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(value) == _TIMESPEC.size:
+                seconds, nanoseconds = _TIMESPEC.unpack(value)
+                late = wall - (seconds + nanoseconds / 1e9)
+                if 0 <= late < _MOST_LATE_S:
+                    self.came_s, self.late_s = now - late, late
+
+
+async def _dial(host: str, port: int, took: dict[str, float]) -> _Stamped:
+    """A TCP connection to the first address that accepts. Raises the first OSError."""
+    loop = asyncio.get_running_loop()
+    begun = time.perf_counter()
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    took["resolve"] = time.perf_counter() - begun
+    errors: list[OSError] = []
+    for family, kind, protocol, _, address in addresses:
+        begun = time.perf_counter()
+        sock = _Stamped(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.stamp()
+            await loop.sock_connect(sock, address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            sock.close()
+            errors.append(error)
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            took["connect"] = time.perf_counter() - begun
+            return sock
+    raise errors[0] if errors else OSError("no address")
 
 
 def _proxy_header(proxy: str) -> str:
@@ -144,18 +301,74 @@ async def _tick(lags: list[float]) -> None:
         lags.append(max(0.0, time.perf_counter() - due))
 
 
+class _Run:
+    """One run of chains over places."""
+
+    def __init__(
+        self,
+        load: StreamLoad,
+        places: list[_Place],
+        records: list[list[StreamRecord]],
+        done: Callable[[], None] | None,
+    ) -> None:
+        self._load = load
+        self.places = places
+        self._records = records
+        self._done = done
+
+    async def by_place(self, chains: Sequence[Sequence[StreamJob]], timeout_s: float) -> None:
+        """Closed loop: each place takes the next chain when it is through with one."""
+        waiting = iter(range(len(chains)))
+
+        async def work(place: _Place) -> None:
+            for number in waiting:
+                await self._chain(place, number, chains[number], None, timeout_s)
+
+        await asyncio.gather(*(work(place) for place in self.places))
+
+    async def by_time(self, chains: Sequence[Sequence[StreamJob]], due_s: Sequence[float], timeout_s: float) -> None:
+        """Open loop: each chain at its time, on a connection of its own where none is free."""
+        free = list(self.places)
+
+        async def work(number: int) -> None:
+            if free:
+                place = free.pop()
+            else:
+                place = _Place(self._load)
+                self.places.append(place)
+            await self._chain(place, number, chains[number], due_s[number], timeout_s)
+            free.append(place)
+
+        tasks: list[asyncio.Task[None]] = []
+        for number in range(len(chains)):
+            wait_s = due_s[number] - time.perf_counter()
+            await asyncio.sleep(max(0.0, wait_s))
+            tasks.append(asyncio.create_task(work(number)))
+        await asyncio.gather(*tasks)
+
+    async def _chain(
+        self, place: _Place, number: int, jobs: Sequence[StreamJob], due_s: float | None, timeout_s: float
+    ) -> None:
+        for job in jobs:
+            self._records[number].append(await place.send(job, timeout_s, due_s))
+            due_s = None  # a later request of a chain waits for the answer before it, not for the clock
+            if self._done:
+                self._done()
+
+
 class _Place:
-    """One of the requests in flight, with its connection."""
+    """One of the requests in flight, with its connection. lags: how late each read was, where the kernel tells."""
 
     def __init__(self, load: StreamLoad) -> None:
         self._load = load
         self._wire: _Wire | None = None
         self._url = ""
+        self.lags: list[float] = []
 
     async def open(self, url: str) -> None:
         """Connect ahead of the first request; a failure shows when that is sent."""
         self._url = url
-        with contextlib.suppress(OSError, ssl.SSLError, asyncio.IncompleteReadError, TimeoutError):
+        with contextlib.suppress(*_CONNECT_ERRORS):
             self._wire = await self._load.connect(url)
 
     def close(self) -> None:
@@ -163,7 +376,7 @@ class _Place:
         if self._wire:
             self._wire.abort()
 
-    async def send(self, job: StreamJob, timeout_s: float) -> StreamRecord:
+    async def send(self, job: StreamJob, timeout_s: float, due_s: float | None = None) -> StreamRecord:
         """One exchange, on the open connection where the server kept it."""
         connect_s: float | None = None
         if self._wire is None or not self._wire.usable or urlsplit(self._url)[:2] != urlsplit(job.url)[:2]:
@@ -171,10 +384,11 @@ class _Place:
             begun = time.perf_counter()
             try:
                 self._wire = await self._load.connect(job.url)
-            except (OSError, ssl.SSLError, asyncio.IncompleteReadError, TimeoutError) as error:
+            except _CONNECT_ERRORS as error:
                 self._wire = None
                 now = time.perf_counter()
-                return StreamRecord(begun, now, failure=f"no connection: {type(error).__name__}", connect_s=now - begun)
+                failure = f"no connection: {type(error).__name__}"
+                return StreamRecord(begun, now, due_s, failure=failure, connect_s=now - begun)
             connect_s = time.perf_counter() - begun
             self._url = job.url
         wire = self._wire
@@ -185,8 +399,10 @@ class _Place:
         except TimeoutError:
             failure = f"no end within {timeout_s:g} s"
             wire.abort()
+        self.lags += wire.lags
         return StreamRecord(
             sent_s=wire.sent_s,
+            due_s=due_s,
             ended_s=wire.arrivals[-1][0] if wire.arrivals and not failure else time.perf_counter(),
             status=wire.status,
             headers=tuple(wire.headers),
@@ -197,9 +413,10 @@ class _Place:
 
 
 class _Wire(asyncio.Protocol):
-    """One HTTP/1.1 connection. The time of a chunk is taken where the loop hands its bytes over."""
+    """One HTTP/1.1 connection. A chunk's time is the kernel's, else that at which the loop hands its bytes over."""
 
-    def __init__(self) -> None:
+    def __init__(self, sock: _Stamped) -> None:
+        self._sock = sock
         self._transport: asyncio.Transport | None = None
         self._finished: asyncio.Future[str] | None = None
         self._buffer = bytearray()
@@ -212,6 +429,8 @@ class _Wire(asyncio.Protocol):
         self.absolute = False
         self.proxy_header = ""
         self.sent_s = 0.0
+        self.first_byte_s = 0.0
+        self.lags: list[float] = []
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.arrivals: list[tuple[float, bytes]] = []
@@ -230,17 +449,21 @@ class _Wire(asyncio.Protocol):
         self._finished = asyncio.get_running_loop().create_future()
         self._buffer.clear()
         self._in_head, self._left, self._chunked, self._after_chunk, self._in_trailers = True, None, False, 0, False
-        self.status, self.headers, self.arrivals = 0, [], []
+        self.status, self.headers, self.arrivals, self.lags, self.first_byte_s = 0, [], [], [], 0.0
+        request = f"{head}content-length: {len(job.body)}\r\n\r\n".encode() + job.body
         self.sent_s = time.perf_counter()
         if self._transport is None or self._transport.is_closing():
             self._end("the connection was closed")
         else:
-            self._transport.write(f"{head}content-length: {len(job.body)}\r\n\r\n".encode() + job.body)
+            self._transport.write(request)
         return self._finished
 
     def data_received(self, data: bytes) -> None:
         """As the loop calls it."""
-        now = time.perf_counter()
+        now = self._sock.came_s or time.perf_counter()
+        if self._sock.late_s is not None:
+            self.lags.append(self._sock.late_s)
+        self.first_byte_s = self.first_byte_s or now
         if self._finished is None or self._finished.done():
             self.abort()  # bytes that nobody asked for: the connection is out of step
             return

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from wizard.bench.figures import ClientLoad, Figures, compute_figures
-from wizard.bench.prompts import cut_prompts, random_prompt
+from wizard.bench.prompts import Prompt, parse_prompts
 from wizard.bench.render import render_table
 from wizard.bench.samples import Sample, parse_sample
+from wizard.bench.workloads import (
+    Ask,
+    Cache,
+    Conversation,
+    WorkloadOptions,
+    plan_arrivals,
+    plan_conversations,
+    plan_warm_up,
+)
 from wizard.effects.streams import LoadResult, StreamJob, StreamLoad
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint
@@ -22,8 +30,6 @@ from wizard.i18n import t
 from wizard.problems import Fix, Problem, usage_error
 from wizard.ui.screen import Screen
 
-Cache = Literal["cold", "warm"]
-
 # With several targets each has its requests in this many turns, so that all see the same hour of a shared server.
 _TURNS = 3
 
@@ -31,9 +37,119 @@ _TURNS = 3
 class Load(Protocol):
     """What sends requests; effects.streams.StreamLoad, or a test's own."""
 
-    def run(self, jobs: Sequence[StreamJob], concurrency: int) -> LoadResult:
-        """Send all, `concurrency` at a time."""
+    def run(
+        self,
+        chains: Sequence[Sequence[StreamJob]],
+        concurrency: int,
+        *,
+        starts_s: Sequence[float] = (),
+        done: Callable[[], None] | None = None,
+    ) -> LoadResult:
+        """Send all, `concurrency` chains at a time, or each at its time."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Figures, and the samples that they were made from."""
+
+    figures: Figures
+    samples: tuple[Sample, ...]
+
+
+def measure(
+    load: Load,
+    endpoint: Endpoint,
+    workload: WorkloadOptions,
+    *,
+    concurrency: int = 1,
+    requests: int = 8,
+    warm_up: int = 0,
+    rate_per_s: float | None = None,
+    name: str = "",
+    done: Callable[[], None] | None = None,
+) -> Measurement:
+    """Measure one endpoint with one workload: `measure(StreamLoad(world.env), endpoint, WorkloadOptions(kind="agent",
+    nonce=new_nonce()), concurrency=4, requests=40, warm_up=1).figures.time_to_first_token_ms.p50`.
+
+    requests: all together (an agent's conversation is several). warm_up: requests before, in no figure. rate_per_s:
+    instead of a fixed number at once, new conversations at random times with this mean (Poisson; seeded). done: called
+    after each request. Same workload, same prompts: give each run a nonce of its own, or the server has them cached.
+    Nothing that the server does raises; errors are counted in the figures.
+    """
+    workload = workload.fitted(endpoint.max_model_len)
+    taken = _Taken()
+    if warm_up:
+        _send(load, endpoint, workload, plan_warm_up(workload, warm_up), concurrency=concurrency)
+    conversations = plan_conversations(workload, requests)
+    taken.add(_send(load, endpoint, workload, conversations, concurrency, rate_per_s=rate_per_s, done=done))
+    figures = taken.figures(name or endpoint.name, concurrency, workload, rate_per_s)
+    return Measurement(figures, tuple(taken.samples))
+
+
+def new_nonce() -> str:
+    """What makes a run's prompts unlike those of any run before."""
+    return secrets.token_hex(4)
+
+
+class _Taken:
+    """Samples of one target at one load, from one turn or several."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.wall_s = 0.0
+        self._busy_s = 0.0
+        self._lag_ms = 0.0
+        self._stamped = True
+
+    def add(self, more: tuple[list[Sample], LoadResult]) -> None:
+        """One more turn."""
+        samples, result = more
+        self.samples += samples
+        self.wall_s += result.wall_s
+        self._busy_s += result.client.cpu_cores * result.wall_s
+        self._lag_ms = max(self._lag_ms, result.client.lag_ms)
+        self._stamped = self._stamped and result.client.stamped
+
+    def figures(self, name: str, concurrency: int, workload: WorkloadOptions, rate_per_s: float | None) -> Figures:
+        """Of all turns together."""
+        cores = self._busy_s / self.wall_s if self.wall_s else 0.0
+        return compute_figures(
+            name,
+            concurrency,
+            self.samples,
+            self.wall_s,
+            ClientLoad(cores, self._lag_ms, self._stamped),
+            cache=workload.cache,
+            rate_per_s=rate_per_s,
+        )
+
+
+def _send(
+    load: Load,
+    endpoint: Endpoint,
+    workload: WorkloadOptions,
+    conversations: Sequence[Conversation],
+    concurrency: int,
+    *,
+    rate_per_s: float | None = None,
+    done: Callable[[], None] | None = None,
+) -> tuple[list[Sample], LoadResult]:
+    target = chat_request(endpoint, stream=True)
+    headers = (*target.headers, ("content-type", "application/json"), ("accept", "text/event-stream"))
+
+    def job(ask: Ask) -> StreamJob:
+        return StreamJob(target.url, headers, ask.body(endpoint.model, ignore_eos=workload.ignore_eos))
+
+    chains = [[job(ask) for ask in conversation] for conversation in conversations]
+    starts_s = plan_arrivals(len(chains), rate_per_s, workload.seed) if rate_per_s else ()
+    result = load.run(chains, concurrency, starts_s=starts_s, done=done)
+    asks = [ask for conversation in conversations for ask in conversation]
+    samples = [
+        parse_sample(record, max_tokens=ask.max_tokens, seen=ask.seen)
+        for record, ask in zip(result.records, asks, strict=True)
+    ]
+    return samples, result
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +202,20 @@ def run_bench(
     """Measure every target at every concurrency, and show it. Raises ProblemError for targets that are not known."""
     targets = _targets(world, screen, given, options)
     load = load or StreamLoad(world.env, timeout_s=options.timeout_s)
-    # In every run another, so that the server's prefix cache has not seen the prompts of the last one.
-    nonce = "" if options.cache == "warm" else secrets.token_hex(4)
-    prompts = _Prompts(world, options, nonce)
+    workload = _workload(world, options)
+    for _, endpoint in targets:
+        workload = workload.fitted(endpoint.max_model_len)
     warmup_ms: dict[str, float] = {}
     problems: list[Problem] = []
     figures: list[Figures] = []
     for name, endpoint in targets:
-        samples = _warm_up(load, endpoint, prompts, options)
+        warm_up = plan_warm_up(workload, options.warmup)
+        samples = _send(load, endpoint, workload, warm_up, 1)[0] if warm_up else []
         good = [sample for sample in samples if not sample.error]
         if good:
             warmup_ms[name] = good[0].time_to_first_token_s * 1000
     for concurrency in options.concurrency:
-        figures += _measure(screen, load, targets, prompts, options, concurrency)
+        figures += _measure(screen, load, targets, workload, options, concurrency)
     for one in figures:
         if one.errors:
             problems.append(_errors_problem(one))
@@ -108,6 +225,20 @@ def run_bench(
     else:
         _show(screen, report, options)
     return report
+
+
+def _workload(world: World, options: BenchOptions) -> WorkloadOptions:
+    prompts = _read_prompts(world, options.prompts_file) if options.prompts_file else ()
+    return WorkloadOptions(
+        kind="file" if prompts else "random",
+        prompt_tokens=(options.prompt_tokens, options.prompt_tokens),
+        max_tokens=(options.max_tokens, options.max_tokens),
+        prompts=prompts,
+        cache=options.cache,
+        seed=options.seed,
+        nonce=new_nonce(),
+        ignore_eos=options.ignore_eos,
+    )
 
 
 def _targets(
@@ -123,93 +254,46 @@ def _targets(
     return tuple(found)
 
 
-class _Prompts:
-    """Prompts without end; the n-th is the same for every target of a run."""
-
-    def __init__(self, world: World, options: BenchOptions, nonce: str) -> None:
-        self._options = options
-        self._nonce = nonce
-        self._given: tuple[str, ...] = ()
-        if options.prompts_file:
-            raw = world.files.read_bytes(Path(options.prompts_file).expanduser())
-            if raw is None:
-                raise usage_error(
-                    "prompts-file-missing",
-                    t("There is no file of prompts `{path}`.", path=options.prompts_file),
-                    t("Check the path."),
-                )
-            self._given = cut_prompts(raw.decode("utf-8", "replace"))
-            if not self._given:
-                raise usage_error(
-                    "prompts-file-empty",
-                    t("The file `{path}` has no prompt.", path=options.prompts_file),
-                    t("Write one prompt a line."),
-                )
-
-    def at(self, number: int) -> str:
-        """The n-th prompt."""
-        if self._options.cache == "warm":
-            number = 0
-        if self._given:
-            text = self._given[number % len(self._given)]
-            return f"[{self._nonce}-{number}] {text}" if self._nonce else text
-        return random_prompt(f"{self._options.seed}-{self._nonce}-{number}", self._options.prompt_tokens)
-
-
-def _job(endpoint: Endpoint, prompt: str, options: BenchOptions) -> StreamJob:
-    extra: dict[str, Any] = {"temperature": 0}
-    if options.ignore_eos:
-        extra["ignore_eos"] = True
-    request = chat_request(
-        endpoint, [{"role": "user", "content": prompt}], stream=True, max_tokens=options.max_tokens, **extra
-    )
-    body = json.dumps(request.json_body, ensure_ascii=False, separators=(",", ":")).encode()
-    headers = (*request.headers, ("content-type", "application/json"), ("accept", "text/event-stream"))
-    return StreamJob(request.url, headers, body)
-
-
-def _warm_up(load: Load, endpoint: Endpoint, prompts: _Prompts, options: BenchOptions) -> list[Sample]:
-    """Requests that no figure counts: first-use compilation, connection pools, and the prefix cache where it is meant
-    to be warm. Prompt 0 is the warm one; cold runs take theirs from where no measured request comes."""
-    first = 0 if options.cache == "warm" else 10**9
-    jobs = [_job(endpoint, prompts.at(first + number), options) for number in range(options.warmup)]
-    return [parse_sample(record) for record in load.run(jobs, 1).records] if jobs else []
+def _read_prompts(world: World, name: str) -> tuple[Prompt, ...]:
+    """The user's own prompts; JSON lines where the file's name ends in .jsonl. Raises a usage problem."""
+    raw = world.files.read_bytes(Path(name).expanduser())
+    if raw is None:
+        raise usage_error(
+            "prompts-file-missing", t("There is no file of prompts `{path}`.", path=name), t("Check the path.")
+        )
+    try:
+        prompts = parse_prompts(raw.decode("utf-8", "replace"), lines_of_json=name.lower().endswith(".jsonl"))
+    except ValueError as error:
+        raise usage_error(
+            "prompts-file-malformed",
+            t("Line {number} of `{path}` is no prompt.", number=str(error), path=name),
+            t("A line of JSON is a text, or an object with `prompt` or `messages`."),
+        ) from error
+    if not prompts:
+        raise usage_error(
+            "prompts-file-empty", t("The file `{path}` has no prompt.", path=name), t("Write one prompt a line.")
+        )
+    return prompts
 
 
 def _measure(
     screen: Screen,
     load: Load,
     targets: Sequence[tuple[str, Endpoint]],
-    prompts: _Prompts,
+    workload: WorkloadOptions,
     options: BenchOptions,
     concurrency: int,
 ) -> list[Figures]:
     count = options.requests or max(8, 2 * concurrency)
-    samples: dict[str, list[Sample]] = {name: [] for name, _ in targets}
-    wall: dict[str, float] = dict.fromkeys(samples, 0.0)
-    busy: dict[str, float] = dict.fromkeys(samples, 0.0)
-    lag: dict[str, float] = dict.fromkeys(samples, 0.0)
-    for numbers in _turns(count, concurrency, len(targets)):
+    conversations = plan_conversations(workload, count, part=str(concurrency))
+    taken = {name: _Taken() for name, _ in targets}
+    for numbers in _turns(len(conversations), concurrency, len(targets)):
         for name, endpoint in targets:
-            # A level's prompts are its own: the server has cached those of the level before.
-            jobs = [_job(endpoint, prompts.at(concurrency * 10**6 + number), options) for number in numbers]
-            result = load.run(jobs, concurrency)
-            samples[name] += [parse_sample(record) for record in result.records]
-            wall[name] += result.wall_s
-            busy[name] += result.client.cpu_cores * result.wall_s
-            lag[name] = max(lag[name], result.client.lag_ms)
+            chosen = [conversations[number] for number in numbers]
+            taken[name].add(_send(load, endpoint, workload, chosen, concurrency))
             if screen.interactive and not screen.plain:
                 screen.step("running", t("{target}, {count} at once", target=name, count=concurrency))
-    return [
-        compute_figures(
-            name,
-            concurrency,
-            samples[name],
-            wall[name],
-            ClientLoad(busy[name] / wall[name] if wall[name] else 0.0, lag[name]),
-        )
-        for name, _ in targets
-    ]
+    return [taken[name].figures(name, concurrency, workload, None) for name, _ in targets]
 
 
 def _turns(count: int, concurrency: int, targets: int) -> Iterator[range]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from wizard.bench.figures import ClientLoad, compute_figures, percentile, spread
-from wizard.bench.prompts import cut_prompts, random_prompt
 from wizard.bench.render import render_table
 from wizard.bench.samples import Sample
 
@@ -78,16 +77,6 @@ def test_counting_by_chunks_is_noted() -> None:
     figures = compute_figures("x", 1, [Sample(token_s=(0.1,), output_tokens=1)] * 200, 1.0, IDLE)
     assert figures.tokens_from == "chunks"
     assert any("chunks" in note for note in figures.notes)
-
-
-def test_prompts_are_the_same_for_a_seed_and_differ_from_the_first_words() -> None:
-    assert random_prompt("0", 50) == random_prompt("0", 50)
-    beginnings = {random_prompt(str(number), 50)[:24] for number in range(50)}
-    assert len(beginnings) == 50
-
-
-def test_prompts_of_a_file_are_its_lines() -> None:
-    assert cut_prompts("one\n\n  two \n") == ("one", "two")
 
 
 def test_the_table_is_aligned_and_has_a_dash_for_nothing() -> None:
