@@ -14,8 +14,13 @@ _CLOSING = frozenset("，。、；：！？）》〉」』】〕”’…%,.;:!?
 _OPENING = frozenset("（《〈「『【〔“‘([{")
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def display_width(text: str) -> int:
-    """The columns that a text takes on a terminal."""
+    """The columns that a text takes on a terminal; colours take none."""
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
     if text.isascii():
         return len(text)
     return sum(_width(character) for character in text)
@@ -35,6 +40,19 @@ def pad(text: str, width: int) -> str:
 def pad_left(text: str, width: int) -> str:
     """The text with blanks before it, up to `width` columns."""
     return " " * (width - display_width(text)) + text
+
+
+def shorten(text: str, width: int) -> str:
+    """The text in at most `width` columns, its end replaced by `…` where it is longer."""
+    if display_width(text) <= width:
+        return text
+    kept, used = "", 0
+    for character in text:
+        used += _width(character)
+        if used > width - 1:
+            break
+        kept += character
+    return kept.rstrip() + "…"
 
 
 def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:

@@ -50,14 +50,15 @@ def url_forms(url: str) -> UrlForms:
     bare = not urlsplit(base).path
     if found := _DEPLOYMENT.match(base):
         root = found["root"]
-        openai = (f"{root}/openai/v1", f"{root}/v1", urls.with_version(base))
-        return UrlForms(openai, _anthropic(openai[0]), pasted, unquote(found["model"]), preset)
+        newer = f"{root}/openai/v1"
+        asked = (newer, f"{root}/v1", urls.with_version(base))
+        return UrlForms(asked, _anthropic(newer), pasted, unquote(found["model"]), preset)
     first: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     if preset and (bare or base in (preset.openai_base_url, preset.anthropic_base_url)):
         first = (_at_host(preset.openai_base_url, base),) if preset.openai_base_url else ()
         known = (_at_host(preset.anthropic_base_url, base),) if preset.anthropic_base_url else ()
-    openai = (*first, urls.with_version(base), base)
+    openai: tuple[str, ...] = (*first, urls.with_version(base), base)
     root = urls.without_version(base)
     above = _ANTHROPIC_END.sub("", root)
     if above != root:

@@ -1,14 +1,34 @@
-"""Questions: each has a flag and a recommended answer; without a terminal the missing flag is named."""
+"""Questions: each has a flag and a recommended answer; without a terminal the missing flag is named.
+
+On a terminal with symbols they are lists to move in (questionary); with `--plain`, on a dumb terminal and where symbols
+cannot be shown they are numbered lines, answered by a line.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wizard.i18n import t
 from wizard.problems import usage_error
+from wizard.text import display_width, shorten, wrap
 from wizard.ui.screen import Screen
+
+# The value of the row that goes back; no answer of ours begins so.
+_BACK = "\0back"
+# Pointer, indicator and the blanks about them, before each row.
+_ROW_INDENT = 6
+# A key press of Esc is told from an arrow key (which begins with it) by nothing following: seconds.
+_ESCAPE_WAIT_S = 0.15
+
+Check = Callable[[str], str]
+
+
+class BackRequested(Exception):
+    """The question before is to be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +41,25 @@ class Choice:
 
 
 class Questions:
-    """Asks on the terminal. `yes`: every recommended answer is taken, and said."""
+    """Asks on the terminal. `yes`: every recommended answer is taken, and said.
+
+    may_go_back: adds a way back to a question; taking it raises BackRequested. Ctrl-C and Ctrl-D leave.
+    """
 
     def __init__(self, screen: Screen, *, yes: bool, may_ask: bool) -> None:
         self._screen = screen
         self._yes = yes
-        self._may_ask = may_ask
+        self.may_ask = may_ask and not yes
+
+    @property
+    def _by_lines(self) -> bool:
+        return not self._screen.symbols or os.environ.get("TERM") == "dumb"
 
     def _answer_without_asking(self, flag: str, question: str, recommended: Any) -> bool:
         """True when `--yes` decides; a problem that names the flag when nobody can be asked."""
         if self._yes and recommended is not None:
             return True
-        if not self._may_ask:
+        if not self.may_ask:
             raise usage_error(
                 "missing-answer",
                 t("This question needs an answer: {question}", question=question),
@@ -41,60 +68,281 @@ class Questions:
             )
         return False
 
-    def choose(self, flag: str, question: str, choices: Sequence[Choice], recommended: str) -> str:
+    def choose(
+        self, flag: str, question: str, choices: Sequence[Choice], recommended: str, *, may_go_back: bool = False
+    ) -> str:
         """One of several; the recommended one is preselected."""
         if self._answer_without_asking(flag, question, recommended):
             return recommended
+        rows = [*choices, *([Choice(_BACK, t("Back"))] if may_go_back else [])]
+        chosen = (
+            self._choose_by_line(question, rows, recommended)
+            if self._by_lines
+            else self._select(question, rows, recommended, may_go_back)
+        )
+        if chosen == _BACK:
+            raise BackRequested
+        self._answered(question, next(row.title for row in rows if row.value == chosen))
+        return chosen
+
+    def _select(self, question: str, rows: Sequence[Choice], recommended: str, may_go_back: bool) -> str:
         import questionary
 
-        rows = [questionary.Choice(c.title, value=c.value, disabled=c.disabled or None) for c in choices]
         how = t("(arrow keys, then Enter)")
-        asked = questionary.select(question, choices=rows, default=recommended, instruction=how)
-        return str(_asked(asked.unsafe_ask))
+        asked = questionary.select(
+            self._room_for(question, how),
+            choices=self._rows(rows),
+            default=recommended,
+            instruction=how,
+            **self._manner(),
+        )
+        return str(_ask(asked, may_go_back))
 
     def several(
-        self, flag: str, question: str, choices: Sequence[Choice], recommended: Sequence[str]
+        self,
+        flag: str,
+        question: str,
+        choices: Sequence[Choice],
+        recommended: Sequence[str],
+        *,
+        may_go_back: bool = False,
     ) -> tuple[str, ...]:
         """Any number of several."""
         if self._answer_without_asking(flag, question, tuple(recommended)):
             return tuple(recommended)
-        import questionary
+        if self._by_lines:
+            chosen = self._several_by_line(question, choices, recommended, may_go_back)
+        else:
+            import questionary
 
-        rows = [
-            questionary.Choice(c.title, value=c.value, checked=c.value in recommended, disabled=c.disabled or None)
-            for c in choices
-        ]
-        how = t("(arrow keys to move, space to choose, Enter when done)")
-        return tuple(_asked(questionary.checkbox(question, choices=rows, instruction=how).unsafe_ask))
+            how = t("(arrow keys to move, space to choose, Enter when done)")
+            if may_go_back:
+                how = t("(arrow keys to move, space to choose, Enter when done, Esc to go back)")
+            asked = questionary.checkbox(
+                self._room_for(question, how),
+                choices=self._rows(choices, recommended),
+                instruction=how,
+                **self._manner(),
+            )
+            chosen = tuple(_ask(asked, may_go_back))
+        titles = [choice.title for choice in choices if choice.value in chosen]
+        self._answered(question, ", ".join(titles) or t("none"))
+        return chosen
 
-    def text(self, flag: str, question: str, recommended: str | None = None) -> str:
-        """A line of text."""
+    def text(
+        self,
+        flag: str,
+        question: str,
+        recommended: str | None = None,
+        *,
+        check: Check | None = None,
+        may_go_back: bool = False,
+    ) -> str:
+        """A line of text. check: gives what is wrong with a line, empty for nothing; it is asked again until then."""
         if self._answer_without_asking(flag, question, recommended):
             return recommended or ""
+        if self._by_lines:
+            return self._line_until(question, recommended or "", check or _anything, may_go_back)
         import questionary
 
-        return str(_asked(questionary.text(question, default=recommended or "").unsafe_ask)).strip()
+        asked = questionary.text(
+            question,
+            default=recommended or "",
+            instruction=t("(Esc to go back)") if may_go_back else None,
+            validate=lambda line: (check or _anything)(line.strip()) or True,
+            **self._manner(),
+        )
+        said = str(_ask(asked, may_go_back)).strip()
+        self._answered(question, said)
+        return said
 
-    def secret(self, flag: str, question: str) -> str:
+    def secret(self, flag: str, question: str, *, may_go_back: bool = False) -> str:
         """A line that is not shown; empty when nothing was entered. Never asked with `--yes`."""
-        if self._yes or not self._may_ask:
+        if not self.may_ask:
             return ""
+        if self._by_lines:
+            self._screen.line(question + (f"  {_line_back()}" if may_go_back else ""))
+            said = _ask_hidden().strip()
+            if may_go_back and said == "<":
+                raise BackRequested
+            return said
         import questionary
 
-        return str(_asked(questionary.password(question).unsafe_ask))
+        asked = questionary.password(
+            f"{question} {t('(Esc to go back)')}" if may_go_back else question, **self._manner()
+        )
+        return str(_ask(asked, may_go_back))
 
-    def confirm(self, flag: str, question: str, *, recommended: bool = True) -> bool:
+    def confirm(self, flag: str, question: str, *, recommended: bool = True, may_go_back: bool = False) -> bool:
         """Yes or no."""
         if self._answer_without_asking(flag, question, recommended):
             return recommended
+        if self._by_lines:
+            rows = [Choice("yes", t("Yes")), Choice("no", t("No"))]
+            rows += [Choice(_BACK, t("Back"))] if may_go_back else []
+            line = self._choose_by_line(question, rows, "yes" if recommended else "no")
+            if line == _BACK:
+                raise BackRequested
+            return line == "yes"
         import questionary
 
-        return bool(_asked(questionary.confirm(question, default=recommended).unsafe_ask))
+        how = t("(Y/n)") if recommended else t("(y/N)")
+        if may_go_back:
+            how = t("(Y/n, Esc to go back)") if recommended else t("(y/N, Esc to go back)")
+        asked = questionary.confirm(question, default=recommended, instruction=f"{how} ", **self._manner())
+        said = bool(_ask(asked, may_go_back))
+        self._answered(question, t("Yes") if said else t("No"))
+        return said
+
+    # -- on a terminal with symbols -------------------------------------------------------------------------------
+
+    def _manner(self) -> dict[str, Any]:
+        """The terminal's own colours, which its user can read on its background; none where none are wanted. What was
+        asked is taken away afterwards, and said again as one line in the user's language."""
+        from prompt_toolkit.output.color_depth import ColorDepth
+        from prompt_toolkit.styles import Style
+
+        style = Style(
+            [
+                ("qmark", "ansicyan bold"),
+                ("question", "bold"),
+                ("answer", "bold"),
+                ("pointer", "ansicyan bold"),
+                ("highlighted", "bold"),
+                ("selected", "noreverse"),
+                ("instruction", ""),
+                ("disabled", "italic"),
+                ("validation-toolbar", "bold noreverse"),
+                ("bottom-toolbar", "noreverse"),
+            ]
+        )
+        manner: dict[str, Any] = {"style": style, "erase_when_done": True}
+        if not self._screen.colour:
+            manner["color_depth"] = ColorDepth.DEPTH_1_BIT
+        return manner
+
+    def _rows(self, choices: Sequence[Choice], checked: Sequence[str] | None = None) -> list[Any]:
+        import questionary
+
+        room = self._screen.columns - _ROW_INDENT
+        rows = []
+        for choice in choices:
+            why = shorten(choice.disabled, room // 2)
+            rows.append(
+                questionary.Choice(
+                    shorten(choice.title, room - (display_width(why) + 3 if why else 0)),
+                    value=choice.value,
+                    checked=checked is not None and choice.value in checked,
+                    disabled=why or None,
+                )
+            )
+        return rows
+
+    def _room_for(self, question: str, how: str) -> str:
+        """The question; on a line of its own where the terminal is too narrow for it and how to answer."""
+        if display_width(f"? {question} {how}") < self._screen.columns:
+            return question
+        lines = wrap(question, self._screen.columns - 3)
+        for line in lines[:-1]:
+            self._screen.line(line)
+        return lines[-1]
+
+    def _answered(self, question: str, said: str) -> None:
+        for line in self._screen.fit(f"{question} {self._screen.paint(said, '1')}", "? ", "  "):
+            self._screen.line(line)
+
+    # -- by lines -------------------------------------------------------------------------------------------------
+
+    def _choose_by_line(self, question: str, rows: Sequence[Choice], recommended: str) -> str:
+        self._show_numbered(question, rows)
+        usual = next((at for at, row in enumerate(rows, 1) if row.value == recommended), 1)
+        while True:
+            self._screen.line(t("Number, or Enter for {number}:", number=usual))
+            said = _ask_line() or str(usual)
+            if said == "<" and any(row.value == _BACK for row in rows):
+                return _BACK
+            row = rows[int(said) - 1] if said.isdecimal() and 0 < int(said) <= len(rows) else None
+            if row is not None and not row.disabled:
+                return row.value
+            self._screen.line(t("A number from 1 to {last} is needed.", last=len(rows)))
+
+    def _several_by_line(
+        self, question: str, choices: Sequence[Choice], recommended: Sequence[str], may_go_back: bool
+    ) -> tuple[str, ...]:
+        self._show_numbered(question, choices)
+        usual = ", ".join(str(at) for at, row in enumerate(choices, 1) if row.value in recommended)
+        if may_go_back:
+            self._screen.line(_line_back())
+        while True:
+            self._screen.line(t("Numbers with commas between them, 0 for none, or Enter for {numbers}:", numbers=usual))
+            said = _ask_line() or usual
+            if may_go_back and said == "<":
+                raise BackRequested
+            numbers = [word.strip() for word in said.replace("，", ",").split(",") if word.strip()]
+            if all(word.isdecimal() and int(word) <= len(choices) for word in numbers):
+                chosen = {int(word) for word in numbers}
+                return tuple(c.value for at, c in enumerate(choices, 1) if at in chosen and not c.disabled)
+            self._screen.line(t("Numbers from 1 to {last} are needed.", last=len(choices)))
+
+    def _line_until(self, question: str, recommended: str, check: Check, may_go_back: bool) -> str:
+        while True:
+            usual = t("Enter for {answer}", answer=recommended) if recommended else ""
+            hints = "; ".join(part for part in (usual, _line_back() if may_go_back else "") if part)
+            for line in self._screen.fit(f"{question} {hints}".strip(), "", ""):
+                self._screen.line(line)
+            said = _ask_line() or recommended
+            if may_go_back and said == "<":
+                raise BackRequested
+            wrong = check(said)
+            if not wrong:
+                return said
+            self._screen.line(wrong)
+
+    def _show_numbered(self, question: str, rows: Sequence[Choice]) -> None:
+        for line in self._screen.fit(question, "", ""):
+            self._screen.line(line)
+        for at, row in enumerate(rows, 1):
+            why = t(", not possible: {why}", why=row.disabled) if row.disabled else ""
+            for line in self._screen.fit(f"{row.title}{why}", f"{at:3}. ", "     "):
+                self._screen.line(line)
 
 
-def _asked(ask: Callable[[], Any]) -> Any:
-    """The answer. Ctrl-C and Ctrl-D leave: nothing more is asked."""
+def _anything(line: str) -> str:
+    return ""
+
+
+def _line_back() -> str:
+    return t("< goes back")
+
+
+def _ask_line() -> str:
+    """A line from the terminal. Its end (Ctrl-D) leaves, as Ctrl-C does."""
+    line = sys.stdin.readline()
+    if not line:
+        raise KeyboardInterrupt
+    return line.strip()
+
+
+def _ask_hidden() -> str:
+    import getpass
+
     try:
-        return ask()
+        return getpass.getpass("")
+    except EOFError:
+        raise KeyboardInterrupt from None
+
+
+def _ask(question: Any, may_go_back: bool) -> Any:
+    """The answer. Ctrl-C and Ctrl-D leave: nothing more is asked."""
+    application = question.application
+    if may_go_back:
+        from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+
+        keys = KeyBindings()
+        keys.add("escape", eager=True)(lambda event: event.app.exit(exception=BackRequested()))
+        application.key_bindings = merge_key_bindings([application.key_bindings, keys])
+        application.ttimeoutlen = _ESCAPE_WAIT_S
+    try:
+        return question.unsafe_ask()
     except EOFError:
         raise KeyboardInterrupt from None

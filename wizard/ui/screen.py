@@ -16,6 +16,7 @@ from typing import IO, Any, Literal
 from wizard.i18n import t
 from wizard.problems import Problem
 from wizard.secret import redact
+from wizard.text import display_width, wrap
 
 Mark = Literal["ok", "failed", "skipped", "running", "info", "warning"]
 
@@ -97,17 +98,30 @@ class Screen:
             return _CONTROL_BUT_COLOUR.sub(_escaped, shown)
         return _CONTROL.sub(_escaped, shown)
 
+    def fit(self, text: str, first: str = "", others: str = "") -> list[str]:
+        """The text in lines that the terminal holds, begun with `first` or `others`; one line where there is none.
+
+        Words that are longer than a line (paths, commands) stay whole, so that they can be copied.
+        """
+        if not self.interactive or display_width(first + text) <= self.columns:
+            return [first + text]
+        # A narrow terminal has no room for a deep indentation.
+        others = others[: max(2, self.columns // 5)]
+        return wrap(text, self.columns, first, others)
+
     def title(self, text: str) -> None:
         """A heading."""
         self.line()
-        self.line(self.paint(text, "1"))
+        for line in self.fit(text):
+            self.line(self.paint(line, "1"))
 
     def step(self, mark: Mark, text: str, detail: str = "", seconds: float | None = None) -> None:
         """One line of a list of things done: mark, text, detail, time."""
         symbol, word, colour = _MARKS[mark]
         took = f"  {seconds:.1f} s" if seconds is not None else ""
         head = self.paint(symbol, colour) if self.symbols else f"[{t(word)}]"
-        self.line(f"  {head} {text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}")
+        for line in self.fit(f"{text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}", f"  {head} ", "    "):
+            self.line(line)
 
     def problem(self, problem: Problem) -> None:
         """A problem in full; to stderr when it is an error."""
@@ -116,12 +130,13 @@ class Screen:
     def problem_lines(self, problem: Problem) -> Sequence[str]:
         """The lines of a problem: what, why, saw, fix with its commands, docs."""
         head = self.paint(f"{t(problem.severity)}:", _SEVERITY_COLOUR[problem.severity] + ";1")
-        lines = [f"{head} {problem.what} [{problem.code}]"]
+        lines = self.fit(f"{problem.what} [{problem.code}]", f"{head} ", "  ")
         if problem.why:
-            lines.append(f"  {t('why:')} {problem.why}")
-        lines += [f"  {t('saw:')} {item}" for item in problem.saw]
+            lines += self.fit(problem.why, f"  {t('why:')} ", "       ")
+        for item in problem.saw:
+            lines += self.fit(item, f"  {t('saw:')} ", "       ")
         if problem.fix:
-            lines.append(f"  {t('fix:')} {problem.fix.text}")
+            lines += self.fit(problem.fix.text, f"  {t('fix:')} ", "       ")
             lines += [f"       $ {command}" for command in problem.fix.commands]
         return lines
 
