@@ -29,7 +29,8 @@ class LiveLine:
             self._written = True
         elif not self._quiet and self._world.clock.monotonic_s() - self._said > _SAY_EVERY_S:
             self._said = self._world.clock.monotonic_s()
-            self._screen.line("  " + line)
+            told = f"{fraction:.0%} {text}" if fraction is not None else text
+            self._screen.step("running", told) if self._screen.plain else self._screen.line("  " + line)
 
     def clear(self) -> None:
         """Take the line away, before another is printed."""

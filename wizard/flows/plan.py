@@ -30,6 +30,7 @@ from wizard.planning.plan import plan_serve
 from wizard.planning.recommend import serving_gpus
 from wizard.planning.versions import NEWEST_KNOWN, parse_version
 from wizard.problems import ExitCode, Problem, ProblemError, usage_error
+from wizard.text import display_width
 from wizard.ui.screen import Screen
 
 if TYPE_CHECKING:
@@ -358,29 +359,51 @@ def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
         for line in screen.problem_lines(problem):
             screen.line(line)
     screen.title(t("Flags"))
-    width = max((len(" ".join(flag.words)) for flag in plan.flags), default=0)
+    width = min(44, max((len(" ".join(flag.words)) for flag in plan.flags), default=0))
     for flag in plan.flags:
         cost = f" {t('Costs:')} {flag.cost}" if flag.cost else ""
-        screen.line(f"  {' '.join(flag.words):{min(width, 44)}}  {flag.reason}{cost}")
+        words = " ".join(flag.words)
+        # Beside a column for the flags a narrow terminal has no room for reasons.
+        narrow = screen.interactive and screen.columns < 2 * width
+        head = f"  {words}: " if narrow else f"  {words:{width}}  "
+        for line in screen.fit(flag.reason + cost, head, "    " if narrow else " " * (width + 4)):
+            screen.line(line)
     for warning in plan.warnings:
         screen.step("warning", warning)
 
 
 def _show_bar(screen: Screen, plan: ServePlan) -> None:
-    from wizard.planning.render import bar_cells
+    from wizard.planning.render import BAR_WIDTH, bar_cells
 
-    cells = bar_cells(plan.memory)
-    bar = "".join(
-        screen.paint((part.fill if screen.symbols else part.plain) * width, part.ansi) for part, width in cells
-    )
     where = t("memory") if plan.memory.device == "cpu" else t("each GPU")
-    screen.line(f"  [{bar}] {t('{total:.1f} GiB, {where}', total=plan.memory.total_gib, where=where)}")
+    total = t("{total:.1f} GiB, {where}", total=plan.memory.total_gib, where=where)
+    beside = screen.columns - 6 - display_width(total)
+    cells = bar_cells(plan.memory, min(BAR_WIDTH, beside if beside > 20 else max(10, screen.columns - 4)))
+    if screen.plain:
+        # Read aloud, a bar is a row of letters; the figures say it all.
+        screen.line(f"  {total}")
+    else:
+        bar = "".join(
+            screen.paint((part.fill if screen.symbols else part.plain) * width, part.ansi) for part, width in cells
+        )
+        for line in screen.fit(total, f"  [{bar}] ", "  "):
+            screen.line(line)
     told = t("GiB, measured") if plan.memory.measured else t("GiB, estimated")
+    mark = "" if screen.plain else "{} "
     legend = [
-        f"{screen.paint(part.fill if screen.symbols else part.plain, part.ansi)} {part.label} {part.gib:.2f}"
+        mark.format(screen.paint(part.fill if screen.symbols else part.plain, part.ansi))
+        + f"{part.label} {part.gib:.2f}"
         for part, _ in cells
     ]
-    screen.line("  " + "   ".join(legend) + f"   ({told})")
+    lines = [""]
+    for entry in (*legend, f"({told})"):
+        longer = f"{lines[-1]}   {entry}" if lines[-1] else entry
+        if screen.interactive and lines[-1] and display_width(longer) > screen.columns - 2:
+            lines.append(entry)
+        else:
+            lines[-1] = longer
+    for line in lines:
+        screen.line(f"  {line}")
 
 
 @dataclass(frozen=True, slots=True)

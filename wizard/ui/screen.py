@@ -106,7 +106,7 @@ class Screen:
         if not self.interactive or display_width(first + text) <= self.columns:
             return [first + text]
         # A narrow terminal has no room for a deep indentation.
-        others = others[: max(2, self.columns // 5)]
+        others = others[: max(2, self.columns // 2)]
         return wrap(text, self.columns, first, others)
 
     def title(self, text: str) -> None:
