@@ -15,7 +15,11 @@ Prints its URL. The model's name says how it behaves, as `key=value` joined by `
     error=5        an error event after so many tokens reasoning=1  the first half is reasoning
 
 `GET /truth` gives what it really did since the last call, by its own clock: milliseconds from the request's last byte
-to the first token, and between tokens. A busy machine delays the server, too; that is not the client's error.
+to the first token, and between tokens. A busy machine delays the server, too; that is not the client's error. So a
+request begins when the kernel got it (on Linux), not when this program read it, and a token's time is taken right
+before it is written.
+
+An empty request (`{}`) gets 400 at once, as from a real server.
 """
 
 from __future__ import annotations
@@ -26,11 +30,54 @@ import contextlib
 import json
 import os
 import random
+import socket
+import struct
 import sys
 import time
 from typing import Any
 
 DEFAULTS = {"first": 0.05, "gap": 0.01, "tokens": 20.0, "jitter": 0.0, "each": 1.0, "usage": 1.0, "pause": 0.5}
+
+
+SO_TIMESTAMPNS = 35  # Linux: the kernel's time of arrival beside what is read
+
+
+class Stamped(socket.socket):
+    """A connection that knows when its last bytes came."""
+
+    came_s = 0.0
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """As socket.recv."""
+        data, ancillary, _, _ = self.recvmsg(bufsize, 64, flags)
+        now, wall = time.perf_counter(), time.time()
+        self.came_s = now
+        for _, kind, value in ancillary:
+            if kind == SO_TIMESTAMPNS:
+                seconds, nanoseconds = struct.unpack("ll", value)
+                self.came_s = now - max(0.0, wall - seconds - nanoseconds / 1e9)
+        return data
+
+
+class Listener(socket.socket):
+    """Accepts connections that know."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """As socket.accept."""
+        taken, address = super().accept()
+        stamped = Stamped(fileno=taken.detach())
+        stamped.setblocking(False)
+        return stamped, address
+
+
+def listener(port: int) -> socket.socket:
+    """Listens on loopback."""
+    sock: socket.socket = Listener() if sys.platform == "linux" else socket.socket()
+    if sys.platform == "linux":
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # connections inherit it
+    sock.bind(("127.0.0.1", port))
+    sock.listen(1024)
+    return sock
 
 
 class Server:
@@ -41,6 +88,7 @@ class Server:
         self.gap_ms: list[float] = []
         self.served = 0
         self.random = random.Random(0)
+        self.events: dict[str, bytes] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, any number of requests."""
@@ -55,12 +103,15 @@ class Server:
         method, path, _ = head.split(" ", 2)
         length = next((int(x.split(":")[1]) for x in head.split("\r\n") if x.lower().startswith("content-length:")), 0)
         body = json.loads(await reader.readexactly(length) or b"{}") if length else {}
-        begun = time.perf_counter()
+        inner = getattr(writer.get_extra_info("socket"), "_sock", None)  # behind asyncio's wrapper
+        begun = inner.came_s if isinstance(inner, Stamped) else time.perf_counter()
         if path.endswith("/models"):
             self.reply(writer, 200, {"data": [{"id": "synthetic", "max_model_len": 8192}]})
         elif path == "/truth":
             self.reply(writer, 200, {"first_ms": self.first_ms, "gap_ms": self.gap_ms, "requests": self.served})
             self.first_ms, self.gap_ms, self.served = [], [], 0
+        elif method == "POST" and path.endswith("/chat/completions") and not body:
+            self.reply(writer, 400, {"error": {"message": "messages: Field required", "code": 400}})
         elif method == "POST" and path.endswith("/chat/completions"):
             return await self.chat(writer, body, begun)
         else:
@@ -108,12 +159,13 @@ class Server:
             if sent >= orders.get("error", 10**9):
                 self.event(writer, {"error": {"message": "out of memory", "code": 500}})
                 break
-            now = time.perf_counter()
-            (self.gap_ms if sent else self.first_ms).append((now - last) * 1000)
-            last = now
             each = min(int(orders["each"]), count - sent)
             key = "reasoning_content" if orders.get("reasoning") and sent < count / 2 else "content"
-            self.event(writer, {"choices": [{"index": 0, "delta": {key: " word" * each}}]})
+            data = self.token(key, each)
+            now = time.perf_counter()
+            writer.write(data)
+            (self.gap_ms if sent else self.first_ms).append((now - last) * 1000)
+            last = now
             sent += each
             due = max(due + orders["gap"] * self.shake(orders), now)
         if orders["usage"]:
@@ -127,10 +179,22 @@ class Server:
         """A factor of jitter."""
         return 1 + orders["jitter"] * self.random.uniform(-1, 1)
 
+    def token(self, key: str, words: int) -> bytes:
+        """A chunk with that many words, made once."""
+        name = f"{key}{words}"
+        if name not in self.events:
+            self.events[name] = chunk({"choices": [{"index": 0, "delta": {key: " word" * words}}]})
+        return self.events[name]
+
     def event(self, writer: asyncio.StreamWriter, value: Any) -> None:
         """One event as one chunk."""
-        data = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
-        writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        writer.write(chunk(value))
+
+
+def chunk(value: Any) -> bytes:
+    """An event in a chunk of HTTP."""
+    data = b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
 async def main() -> None:
@@ -138,7 +202,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
-    server = await asyncio.start_server(Server().serve, "127.0.0.1", options.port, backlog=1024)
+    server = await asyncio.start_server(Server().serve, sock=listener(options.port), limit=2**22)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     if not sys.stdin.isatty():
         reader = asyncio.StreamReader()

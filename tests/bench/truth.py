@@ -3,8 +3,8 @@
 
     python3 tests/bench/truth.py [--command .venv/bin/llm-setup]
 
-Targets (at least two idle cores: one for the server, one for the client): medians within 1 ms or 1% of the truth at 64
-and 256 at once; the client below one core at 5,000 tokens/s. The truth is by the server's own clock.
+Targets: medians within 1 ms or 1% of the truth at 64 and 256 at once; the client below one core at 5,000 tokens/s. The
+truth is by the server's own clock. Ends with 1 where a target is missed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SERVER = Path(__file__).with_name("synthetic_server.py")
 CASES = (
     # at once, seconds to the first token, between tokens, tokens, requests
     (1, 0.1, 0.02, 50, 8),
-    (64, 0.3, 0.0128, 150, 192),
     (64, 0.3, 0.03, 100, 192),
-    (256, 0.5, 0.0512, 60, 768),
+    (64, 0.3, 0.0113, 300, 192),  # 5,000 tokens/s
+    (256, 0.5, 0.0455, 120, 768),
 )
 
 
@@ -37,6 +37,7 @@ def main() -> None:
     server = subprocess.Popen([sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert server.stdin is not None and server.stdout is not None
     url = server.stdout.readline().strip()
+    missed = 0
     with tempfile.TemporaryDirectory() as home:
         env = {"PATH": os.environ["PATH"], "HOME": home, "LLM_SETUP_HOME": f"{home}/own"}
         for at_once, first, gap, tokens, requests in CASES:
@@ -48,15 +49,21 @@ def main() -> None:
             (result,) = json.loads(done.stdout)["results"]
             truth = json.loads(urllib.request.urlopen(url.removesuffix("/v1") + "/truth").read())
             ttft, itl = result["time_to_first_token_ms"]["p50"], result["inter_token_latency_ms"]["p50"]
+            pairs = ((ttft, median(truth["first_ms"])), (itl, median(truth["gap_ms"])))
+            good = all(abs(seen - true) <= max(1.0, 0.01 * true) for seen, true in pairs)
+            good = good and result["client"]["cpu_cores"] < 1 and not result["errors"]
+            missed += not good
             print(
                 f"{at_once:4} at once, {result['output_tokens_per_s']:6.0f} tokens/s:"
                 f" first token {ttft:7.2f} ms (truth {median(truth['first_ms']):7.2f}),"
                 f" between {itl:6.2f} ms (truth {median(truth['gap_ms']):6.2f}),"
                 f" client {result['client']['cpu_cores']:.2f} cores, {result['client']['lag_ms']:.1f} ms late,"
-                f" {result['errors']} errors"
+                f" {result['errors']} errors{'' if good else ': MISSED'}",
+                flush=True,
             )
     server.stdin.close()
     server.wait()
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from wizard.i18n import t
 # The client is one thread: above this share of a core, or with its loop this late, its own figures are in doubt.
 MOST_CPU_CORES = 0.9
 MOST_LAG_MS = 5.0
-# Where the kernel stamps what comes, being late does not change a chunk's time; it only delays the next request, by
-# this much before throughput is off by more than a few per cent of most answers.
-MOST_STAMPED_LAG_MS = 50.0
+# Where the kernel stamps what comes, being late does not change a chunk's time; it delays the next request. So much of
+# a whole answer's time makes throughput doubtful.
+MOST_LAG_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,11 @@ class ClientLoad:
     lag_ms: float = 0.0
     stamped: bool = False
 
-    @property
-    def limited(self) -> bool:
-        """Whether this client, not the server, may have set the figures."""
-        most_lag_ms = MOST_STAMPED_LAG_MS if self.stamped else MOST_LAG_MS
+    def limited(self, end_to_end_ms: float | None) -> bool:
+        """Whether this client, not the server, may have set the figures of answers that took so long."""
+        most_lag_ms = MOST_LAG_MS
+        if self.stamped and end_to_end_ms is not None:
+            most_lag_ms = max(MOST_LAG_MS, MOST_LAG_SHARE * end_to_end_ms)
         return self.cpu_cores > MOST_CPU_CORES or self.lag_ms > most_lag_ms
 
 
@@ -99,6 +100,11 @@ class Figures:
     send_delay_ms: Spread | None = None
     refused: int = 0
 
+    @property
+    def client_limited(self) -> bool:
+        """Whether this client may have set the figures."""
+        return self.client.limited(self.end_to_end_ms.p50 if self.end_to_end_ms else None)
+
     def as_json(self) -> dict[str, Any]:
         """One entry of `results` of `bench --json`."""
 
@@ -132,7 +138,7 @@ class Figures:
                 "cpu_cores": round(self.client.cpu_cores, 3),
                 "lag_ms": round(self.client.lag_ms, 3),
                 "kernel_times": self.client.stamped,
-                "limited": self.client.limited,
+                "limited": self.client_limited,
             },
             "notes": list(self.notes),
         }
@@ -164,6 +170,8 @@ def compute_figures(
     def first_token(seen: bool) -> Spread | None:
         return spread(sample.time_to_first_token_s * 1000 for sample in good if sample.seen is seen)
 
+    end_to_end_ms = spread(sample.end_to_end_s * 1000 for sample in good)
+    limited = client.limited(end_to_end_ms.p50 if end_to_end_ms else None)
     return Figures(
         target=target,
         concurrency=concurrency,
@@ -173,7 +181,7 @@ def compute_figures(
         time_to_first_token_ms=spread(sample.time_to_first_token_s * 1000 for sample in good),
         inter_token_latency_ms=spread(gap * 1000 for sample in good for gap in sample.gaps_s),
         time_per_output_token_ms=spread(per_token),
-        end_to_end_ms=spread(sample.end_to_end_s * 1000 for sample in good),
+        end_to_end_ms=end_to_end_ms,
         connect_ms=spread(connects),
         output_tokens=tokens,
         prompt_tokens=_sum(sample.prompt_tokens for sample in good),
@@ -183,7 +191,7 @@ def compute_figures(
         requests_per_s=len(good) / wall_s if good and wall_s > 0 else None,
         tokens_from="usage" if from_usage else "chunks",
         client=client,
-        notes=_notes(samples, good, concurrency, client, from_usage, refused),
+        notes=_notes(samples, good, concurrency, client if limited else None, from_usage, refused),
         cache=cache,
         rate_per_s=rate_per_s,
         cold_first_token_ms=first_token(False),
@@ -202,17 +210,17 @@ def _notes(
     samples: Sequence[Sample],
     good: Sequence[Sample],
     concurrency: int,
-    client: ClientLoad,
+    limited_by: ClientLoad | None,
     from_usage: bool,
     refused: int,
 ) -> tuple[str, ...]:
     notes: list[str] = []
-    if client.limited:
+    if limited_by:
         notes.append(
             t(
                 "This client was late itself ({cores:.2f} cores, {lag:.1f} ms): the server may be faster than shown.",
-                cores=client.cpu_cores,
-                lag=client.lag_ms,
+                cores=limited_by.cpu_cores,
+                lag=limited_by.lag_ms,
             )
         )
     if refused:

@@ -60,8 +60,15 @@ def test_without_an_answer_there_is_no_figure_not_zero() -> None:
 @pytest.mark.parametrize(("cores", "lag"), [(0.95, 0.1), (0.1, 20.0)])
 def test_a_client_at_its_limit_says_so(cores: float, lag: float) -> None:
     figures = compute_figures("x", 1, [sample()] * 200, 1.0, ClientLoad(cores, lag))
-    assert figures.client.limited
+    assert figures.client_limited
     assert "late itself" in figures.notes[0]
+
+
+@pytest.mark.parametrize(("lag", "limited"), [(9.0, False), (11.0, True)])
+def test_where_the_kernel_stamps_being_late_matters_only_for_the_next_request(lag: float, limited: bool) -> None:
+    figures = compute_figures("x", 1, [sample()] * 200, 1.0, ClientLoad(0.1, lag, stamped=True))
+    assert figures.client_limited is limited  # answers of 200 ms
+    assert bool(figures.notes) is limited
 
 
 def test_an_idle_client_with_enough_samples_has_nothing_to_note() -> None:
