@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from wizard.catalog.flags import all_flags, recorded_versions
 from wizard.catalog.gpus import GpuEntry, all_gpus
 from wizard.catalog.models import ModelEntry, all_models
 
+# Tables of data, with notes for whoever keeps them.
+ENGLISH_ONLY = True
 
-def pages() -> dict[str, str]:
+
+def pages(say: Callable[[str], str]) -> dict[str, str]:
     """models.md, gpus.md and vllm-flags.md."""
     return {"models.md": _models(), "gpus.md": _gpus(), "vllm-flags.md": _flags()}
 

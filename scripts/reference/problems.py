@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,13 +29,17 @@ class Page(NamedTuple):
     explains: tuple[str, ...] = ()
 
 
-def pages() -> dict[str, str]:
+def pages(say: Callable[[str], str]) -> dict[str, str]:
     """`problems/CODE.md` for each, and `problems/README.md`, which lists them."""
     found: dict[str, Page] = {}
     for page in (*_causes(), *_deaths(), *_traps(), *_raised()):
         found.setdefault(page.code, page)
-    texts = {f"problems/{page.code}.md": _render(page, found) for page in found.values()}
-    return {"problems/README.md": _index(found), **texts}
+    said = {
+        code: page._replace(title=_plain(say(page.title)), why=_plain(say(page.why)), fix=_plain(say(page.fix)))
+        for code, page in found.items()
+    }
+    texts = {f"problems/{page.code}.md": _render(page, said, say) for page in said.values()}
+    return {"problems/README.md": _index(said, say), **texts}
 
 
 def _causes() -> Iterator[Page]:
@@ -47,7 +52,7 @@ def _causes() -> Iterator[Page]:
 def _deaths() -> Iterator[Page]:
     for death in all_deaths():
         lines = tuple(line.example for line in death.lines if line.example)
-        yield Page(death.code, _plain(death.what), death.why, death.fix, "", "log", lines, death.commands)
+        yield Page(death.code, death.what, death.why, death.fix, "", "log", lines, death.commands)
 
 
 def _traps() -> Iterator[Page]:
@@ -57,8 +62,13 @@ def _traps() -> Iterator[Page]:
             yield Page(trap.code, trap.what, trap.why, trap.fix, met="clients", commands=trap.commands)
 
 
-def _raised() -> Iterator[Page]:
+@functools.cache
+def _raised() -> tuple[Page, ...]:
     """What commands raise themselves: the literal texts where each problem is made."""
+    return tuple(_raised_in_sources())
+
+
+def _raised_in_sources() -> Iterator[Page]:
     for path in sorted((ROOT / "wizard").rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call) or _name(call.func) not in ("Problem", "usage_error"):
@@ -76,7 +86,7 @@ def _raised() -> Iterator[Page]:
                     fix = _literal(remedy.args[0])
             elif len(texts) > 2:
                 fix = texts[2]
-            yield Page(texts[0], _plain(texts[1]), _plain(why), _plain(fix), met="commands")
+            yield Page(texts[0], texts[1], why, fix, met="commands")
 
 
 def _name(node: ast.expr) -> str:
@@ -108,24 +118,24 @@ _MET = {
 }
 
 
-def _render(page: Page, known: dict[str, Page]) -> str:
-    parts = [f"# {page.title.rstrip('.')}", f"`{page.code}`. {_MET[page.met]}"]
+def _render(page: Page, known: dict[str, Page], say: Callable[[str], str]) -> str:
+    parts = [f"# {page.title.rstrip('.。')}", f"`{page.code}`. {say(_MET[page.met])}"]
     if page.why:
-        parts += ["## Why", _plain(page.why)]
+        parts += [f"## {say('Why')}", page.why]
     if page.tells:
-        parts += ["## What tells it apart", page.tells]
+        parts += [f"## {say('What tells it apart')}", page.tells]
     if page.lines:
         shown = "\n".join(line.strip()[:300] for line in page.lines[:6])
-        parts += ["## Lines that tell it", f"```text\n{shown}\n```"]
+        parts += [f"## {say('Lines that tell it')}", f"```text\n{shown}\n```"]
     if page.fix:
-        parts += ["## What to do", _plain(page.fix)]
+        parts += [f"## {say('What to do')}", page.fix]
     if page.commands:
         commands = "\n".join(_plain(command) for command in page.commands)
         parts.append(f"```sh\n{commands}\n```")
     explained = [code for code in page.explains if code in known]
     if explained:
-        listed = "\n".join(f"- [{known[code].title.rstrip('.')}]({code}.md)" for code in explained)
-        parts += ["## What follows from it", listed]
+        listed = "\n".join(f"- [{known[code].title.rstrip('.。')}]({code}.md)" for code in explained)
+        parts += [f"## {say('What follows from it')}", listed]
     return "\n\n".join(parts) + "\n"
 
 
@@ -137,11 +147,13 @@ _GROUPS = {
 }
 
 
-def _index(known: dict[str, Page]) -> str:
+def _index(known: dict[str, Page], say: Callable[[str], str]) -> str:
     parts = [
-        "# Problems",
-        "Every problem that llm-setup shows carries a code. Causes between client and endpoint stand in the order in "
-        "which the doctor ranks them: nearest to the root first.",
+        f"# {say('Problems')}",
+        say(
+            "Every problem that llm-setup shows carries a code. Causes between client and endpoint stand in the order "
+            "in which the doctor ranks them: nearest to the root first."
+        ),
     ]
     for met, title in _GROUPS.items():
         rows = [page for page in known.values() if page.met == met]
@@ -149,7 +161,7 @@ def _index(known: dict[str, Page]) -> str:
             rows.sort(key=lambda page: page.code)
         if rows:
             listed = "\n".join(f"| [`{page.code}`]({page.code}.md) | {_cell(page.title)} |" for page in rows)
-            parts += [f"## {title}", f"| code | what |\n|---|---|\n{listed}"]
+            parts += [f"## {say(title)}", f"| {say('code')} | {say('what')} |\n|---|---|\n{listed}"]
     return "\n\n".join(parts) + "\n"
 
 
