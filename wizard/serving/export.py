@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 
 SPEC_NAME = "export.toml"
 _KEYS = {"name", "title", "docs", "next", "file", "needs_nodes", "needs_key_file"}
-_FILE_KEYS = {"template", "target", "secret", "executable", "each_node"}
+_FILE_KEYS = {"template", "target", "secret", "executable", "each_node", "builds"}
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFile:
     """One file. target: its name, in which `{name}` is the server's and `{node}` the node's number. secret: holds the
-    key (mode 0600, never printed). each_node: once for every node."""
+    key (mode 0600, never printed). each_node: once for every node. builds: only for these of vLLM's; empty: for all."""
 
     template: str
     target: str
     secret: bool = False
     executable: bool = False
     each_node: bool = False
+    builds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def parse_export(folder: str, text: str) -> ExportSpec:
             name=str(table["name"]),
             title=str(table["title"]),
             docs=str(table["docs"]),
-            files=tuple(ExportFile(**row) for row in table["file"]),
+            files=tuple(ExportFile(**{**row, "builds": tuple(row.get("builds", ()))}) for row in table["file"]),
             next=tuple(str(line) for line in table.get("next", ())),
             needs_nodes=bool(table.get("needs_nodes", False)),
             needs_key_file=bool(table.get("needs_key_file", False)),
@@ -190,15 +191,19 @@ def check_public_name(name: str) -> str:
 
 
 def render_export(spec: ExportSpec, texts: Mapping[str, str], values: ExportValues) -> tuple[Exported, ...]:
-    """The kind's files. texts: its templates by file name. Raises ProblemError for a wrong template."""
+    """The kind's files. texts: its templates by file name, which may include one another. Raises ProblemError for a
+    wrong template."""
     import jinja2
 
+    templates = _jinja().overlay(loader=jinja2.DictLoader(texts))
     rendered: list[Exported] = []
     for file in spec.files:
+        if file.builds and values.build not in file.builds:
+            continue
         for node in range(values.nodes if file.each_node else 1):
             seen = asdict(values) | {"node": node}
             try:
-                text = _jinja().from_string(texts[file.template]).render(server=seen)
+                text = templates.get_template(file.template).render(server=seen)
             except (jinja2.TemplateError, KeyError) as error:
                 raise ProblemError(
                     Problem(

@@ -224,3 +224,17 @@ def test_files_that_flags_name_are_mounted_once() -> None:
 def test_each_build_has_its_image() -> None:
     assert len({image_for(build, "0.32.0") for build in ("cuda", "rocm", "cpu")}) == 3
     assert image_for("cuda", "0.32.0") == "vllm/vllm-openai:v0.32.0"
+
+
+def test_a_node_talks_over_the_network_that_reaches_the_first_machine() -> None:
+    files = _render("multi-node")
+    for name in ("node-0.sh", "node-1.sh", "ray-head.sh", "ray-worker.sh", "ray-serve.sh"):
+        assert "export GLOO_SOCKET_IFNAME=" in files[name].text
+        assert "export NCCL_SOCKET_IFNAME=" in files[name].text
+        assert "export VLLM_HOST_IP" in files[name].text
+    assert "address show to" in files["node-0.sh"].text
+    assert "route get" in files["node-1.sh"].text
+
+
+def test_the_cpu_build_gets_no_scripts_for_ray_which_it_cannot_use() -> None:
+    assert set(_render("multi-node", replace(VALUES, build="cpu"))) == {"node-0.sh", "node-1.sh"}
