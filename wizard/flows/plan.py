@@ -254,7 +254,13 @@ def _with_sizes(facts: ModelFacts, sizes: TensorSizes) -> ModelFacts:
     vision = facts.vision
     if vision is not None and sizes.tower:
         vision = replace(vision, parameters=sizes.tower // 2)
-    return replace(facts, checkpoint_bytes=sizes.loaded, vision=vision)
+    return replace(
+        facts,
+        checkpoint_bytes=sizes.loaded,
+        tensors_read=bool(sizes.dtypes),
+        draft_bytes=sizes.draft,
+        vision=vision,
+    )
 
 
 def _hub_facts(world: World, model: str, source: HubSource, hub: Hub) -> ModelFacts:

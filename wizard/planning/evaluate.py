@@ -14,6 +14,7 @@ from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import CacheSetup, KvLayout, kv_layout
 from wizard.planning.measured import MeasuredStart, start_key
 from wizard.planning.memory import Budget, Engine, Rank, memory_budget, rank_weights_gib
+from wizard.planning.speculation import NO_DRAFT, Draft
 from wizard.planning.versions import Version, parse_version, rule
 from wizard.problems import Fix, Problem
 
@@ -71,7 +72,7 @@ class Knobs:
     skip_vision: bool = False
     version_told: bool = True
     amx: bool = False
-    speculative_tokens: int = 0
+    draft: Draft = NO_DRAFT
     gpu_name: str = ""
     cpu_offload_gib: float = 0.0
     adapters: Adapters = NO_ADAPTERS
@@ -80,6 +81,8 @@ class Knobs:
     def key(self, model: str) -> str:
         """What a measured start of these settings is kept under."""
         adapters = f" + {self.adapters.at_once} adapters of {self.adapters.rank}" if self.adapters.at_once else ""
+        if self.draft.tokens:
+            adapters += f" + {self.draft.layers} draft layers, {self.draft.tokens} tokens"
         return start_key(
             model + adapters,
             str(self.version),
@@ -123,10 +126,13 @@ def default_batch(
 ) -> tuple[int, int]:
     """(max_num_batched_tokens, max_num_seqs) where neither is given, for the API server.
 
-    vLLM 0.32 engine/arg_utils.py `get_batch_defaults`; the row of 160 GiB appeared in 0.28, GB10 left in 0.33.
+    vLLM 0.32 engine/arg_utils.py `get_batch_defaults`. V0 had one for all; the row of 160 GiB appeared in 0.28, GB10
+    left in 0.33.
     """
     if device == "cpu":
         return 2048 * world_size, 128 * world_size
+    if rule(version, "engine") == "v0":
+        return 2048, 256
     if total_gib >= 160 and version.numbers >= (0, 28, 0):
         return 16384, 1024
     small = "gb10" in gpu_name.lower() and version.numbers >= (0, 33, 0)
@@ -165,7 +171,8 @@ def cache_setup(facts: ModelFacts, knobs: Knobs, length: int) -> CacheSetup:
         in_flight_tokens=batches * tokens,
         grouping=knobs.grouping,
         prefix_caching=prefix_caching,
-        speculative_tokens=knobs.speculative_tokens,
+        speculative_tokens=knobs.draft.tokens,
+        draft_layers=knobs.draft.layers,
     )
 
 
@@ -232,6 +239,7 @@ def _gpu_budget(facts: ModelFacts, knobs: Knobs, length: int) -> Budget:
             skip_vision=knobs.skip_vision,
             cpu_offload_gib=knobs.cpu_offload_gib,
             adapters=knobs.adapters,
+            draft=knobs.draft,
         ),
     )
     key = knobs.key(facts.serve_as)
@@ -264,6 +272,7 @@ def _cpu_budget(facts: ModelFacts, knobs: Knobs) -> Budget:
         tensor_parallel=knobs.tensor_parallel,
         pipeline_parallel=knobs.pipeline_parallel,
         dtype=knobs.dtype,
+        draft=knobs.draft,
     )
     space = knobs.kv_space_gib or 0.0
     ranks = tuple(Rank(weight, 0.0, space) for weight in rank_weights_gib(facts, engine))

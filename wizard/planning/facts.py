@@ -61,7 +61,8 @@ class ModelFacts:
     """A model's shape. Sizes in bytes, lengths in tokens.
 
     model: its name as the user gave it; source: where the facts came from ("local", "hub", "catalogue").
-    serve_as: what `vllm serve` gets (an id or a path). checkpoint_bytes: all weight files together, None when unknown.
+    serve_as: what `vllm serve` gets (an id or a path). checkpoint_bytes: all weights that are loaded, None if unknown;
+    tensors_read: counted tensor by tensor, not read from an index; draft_bytes: of a prediction head beside them.
     dtype: the checkpoint's own ("bfloat16"). layer_kinds: one entry a layer. head_dim_value: of values, if different.
     experts: 0 for a dense model. kv_lora_rank: above 0 for latent attention (MLA). indexer_head_dim: above 0 for
     DeepSeek's sparse attention. yarn_position: max_position for vLLM before 0.30, where YaRN stretches it, else 0.
@@ -112,6 +113,8 @@ class ModelFacts:
     mtp_layers: int = 0
     quantization: Quantization | None = None
     checkpoint_bytes: int | None = None
+    tensors_read: bool = False
+    draft_bytes: int = 0
     has_chat_template: bool | None = None
     needs_remote_code: bool = False
     serve_as: str = ""

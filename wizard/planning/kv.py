@@ -27,7 +27,8 @@ class CacheSetup:
     """How the cache is laid out. kv_cache_dtype: vLLM's word ("auto", "fp8", ...); model_dtype: of activations.
 
     base_block: tokens a block before hybrid models enlarge it (16 on CUDA, 128 on CPU). in_flight_tokens: scheduled but
-    not settled. grouping: False where `--disable-hybrid-kv-cache-manager` is set. prefix_caching: None for the default.
+    not settled. draft_layers: of full attention, that propose tokens. grouping: False where
+    `--disable-hybrid-kv-cache-manager` is set. prefix_caching: None for the default.
     """
 
     version: Version
@@ -41,6 +42,7 @@ class CacheSetup:
     grouping: bool = True
     prefix_caching: bool | None = None
     speculative_tokens: int = 0
+    draft_layers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,10 @@ def layer_pages(facts: ModelFacts, setup: CacheSetup) -> tuple[tuple[Page, ...],
                 pages.append((one, Page("indexer", block, block * entry)))
             else:
                 pages.append((one,))
+    if setup.draft_layers and pages:
+        # Layers that propose tokens join the last rank's (v1/spec_decode, `get_kv_cache_spec` of the runner).
+        draft = attention_page(facts, setup, "full", block)
+        pages[-1] += (draft,) * setup.draft_layers
     return tuple(pages)
 
 

@@ -9,12 +9,13 @@ is an estimate in GiB (2**30 bytes); `Budget.sigma_gib` is its standard error, f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wizard.hardware.machine import GIB
 from wizard.planning.adapters import NO_ADAPTERS, Adapters, adapters_gib
 from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import element_bytes, partition
+from wizard.planning.speculation import NO_DRAFT, Draft
 from wizard.planning.versions import Version, rule, runner, sampler
 
 
@@ -43,6 +44,7 @@ class Engine:
     skip_vision: bool = False
     cpu_offload_gib: float = 0.0
     adapters: Adapters = NO_ADAPTERS
+    draft: Draft = NO_DRAFT
 
     @property
     def fused_all_reduce(self) -> bool:
@@ -100,9 +102,10 @@ _UNGATED = (
 )  # fmt: skip
 
 # Bytes of one logit at the sampler's peak, over all copies: bf16 and fp32 logits, probabilities, noise; sorting adds
-# sorted values, 64-bit indices and their buffers. Measured: 37.5 (v0.15, sort), 14.0 (v0.17 to v0.19), all in all.
+# sorted values, 64-bit indices and their buffers. Measured: 37.5 (v0.15, sort), 14.0 (v0.17 to v0.19), all in all; V0
+# (v0.6.5, v0.7.3) 39 to 41.
 _LOGIT_BYTES = {"sort": 37.0, "triton": 14.0, "flashinfer": 14.0}
-_V0_LOGIT_BYTES = 22.0
+_V0_LOGIT_BYTES = 39.0
 # V0 profiles a whole context at once up to here, and in chunks above; engine/arg_utils.py v0.7.
 _V0_CHUNKS_ABOVE = 32_768
 # What the second runner keeps for penalties: counts of 4 bytes and one bit; v1/worker/gpu/sample/penalties.py v0.22.
@@ -215,7 +218,7 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
     plain = element_bytes(engine.dtype)
     table = embedding_parameters(facts) * plain
     tables = table if facts.tie_word_embeddings else 2 * table
-    tower = (facts.vision.parameters * 2.0) if facts.vision else 0.0
+    tower = 2.0 * tower_parameters(facts)
     body = max(0.0, total - tables - tower)
     shares = [_layer_parameters(facts, index) for index in range(facts.layers)]
     rope = facts.rope_cache_rows * facts.rope_dim * plain
@@ -228,12 +231,45 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
         here += sum(_replicated_bytes(facts, index, tp, plain) for index in layers)
         here += _padding_bytes(facts, tp, body * len(layers) / facts.layers)
         if number == 0:
-            here += (table + tower) / tp
+            # `--language-model-only` does not load the tower (models/interfaces.py `_mark_tower_model`).
+            here += (table + (0.0 if engine.skip_vision else tower)) / tp
         if number == len(ranks) - 1 and (number > 0 or not facts.tie_word_embeddings):
             here += table / tp
+        if number == len(ranks) - 1:
+            here += draft_bytes(facts, engine) / tp
         beside = adapters_gib(facts, engine.adapters, tensor_parallel=tp, dtype=engine.dtype, layers=layers)
         out.append(max(0.0, (here + rope) / GIB - engine.cpu_offload_gib) + beside)
     return tuple(out)
+
+
+def draft_bytes(facts: ModelFacts, engine: Engine) -> float:
+    """Bytes of the layers that propose tokens: a decoder layer each, and a matrix that joins its inputs.
+
+    Prediction heads share the token tables (vLLM 0.32 model_executor/models/qwen3_5_mtp.py, deepseek_mtp.py); an EAGLE
+    draft brings a head for its own, smaller vocabulary (llama_eagle3.py).
+    """
+    draft = engine.draft
+    if not draft.layers:
+        return 0.0
+    if draft.own_head and facts.draft_bytes:
+        return float(facts.draft_bytes)
+    bits = facts.quantization.weight_bits if facts.quantization else None
+    # Four-bit checkpoints leave their prediction head as it was.
+    width = bits / 8 if bits and bits >= 8 and draft.own_head else element_bytes(engine.dtype)
+    attention = next(
+        (at for at, kind in reversed(list(enumerate(facts.layer_kinds))) if kind != "recurrent"), facts.layers - 1
+    )
+    hidden = facts.hidden_size
+    if draft.own_head:
+        return draft.layers * (_layer_parameters(facts, attention) + 2 * hidden * hidden) * width
+    dense = _attention_parameters(facts, facts.layer_kinds[attention]) + 3 * hidden * max(
+        facts.intermediate_size, 2 * hidden
+    )
+    return (draft.layers * dense + 3 * hidden * hidden + _EAGLE_VOCABULARY * hidden) * width
+
+
+# Rows of the head that EAGLE-3 drafts are published with.
+_EAGLE_VOCABULARY = 32_000
 
 
 def _replicated_bytes(facts: ModelFacts, index: int, tp: int, plain: float) -> float:
@@ -279,28 +315,29 @@ def _moe_workspace_gib(facts: ModelFacts, engine: Engine) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Tower:
-    """An encoder's shape. patches: of one largest input; tokens: that it becomes."""
+    """An encoder's shape. patches: of one largest input; tokens: that it becomes; layers: 0 where not known."""
 
     hidden: int
     intermediate: int
     matrices: int
     patches: int
     tokens: int
+    layers: int = 0
 
 
 # Towers whose shape a config.json may leave out, by architecture; from the models' own configurations and vLLM's
 # processors (largest image by default). Fallback: a SigLIP so400m.
 _TOWERS: tuple[tuple[str, _Tower], ...] = (
-    ("Qwen2VL", _Tower(1280, 5120, 2, 65536, 16384)),
-    ("Qwen2_5", _Tower(1280, 3420, 3, 65536, 16384)),
-    ("Qwen3_5", _Tower(1152, 4304, 2, 65536, 16384)),
-    ("Qwen3", _Tower(1152, 4304, 2, 65536, 16384)),
-    ("Gemma3For", _Tower(1152, 4304, 2, 4096, 256)),
+    ("Qwen2VL", _Tower(1280, 5120, 2, 65536, 16384, 32)),
+    ("Qwen2_5", _Tower(1280, 3420, 3, 65536, 16384, 32)),
+    ("Qwen3_5", _Tower(1152, 4304, 2, 65536, 16384, 27)),
+    ("Qwen3", _Tower(1152, 4304, 2, 65536, 16384, 27)),
+    ("Gemma3For", _Tower(1152, 4304, 2, 4096, 256, 27)),
     ("Gemma4", _Tower(1152, 4304, 2, 2520, 280)),
-    ("Mistral3", _Tower(1024, 4096, 3, 12100, 3025)),
+    ("Mistral3", _Tower(1024, 4096, 3, 12100, 3025, 24)),
     ("Pixtral", _Tower(1024, 4096, 3, 4096, 4096)),
-    ("LlavaNext", _Tower(1024, 4096, 2, 2885, 2880)),
-    ("Llava", _Tower(1024, 4096, 2, 577, 576)),
+    ("LlavaNext", _Tower(1024, 4096, 2, 2885, 2880, 24)),
+    ("Llava", _Tower(1024, 4096, 2, 577, 576, 24)),
     ("KimiVL", _Tower(1152, 4304, 2, 4096, 1024)),
     ("Llama4", _Tower(1408, 5632, 2, 9800, 2448)),
     ("InternVL", _Tower(1024, 4096, 2, 13 * 1025, 13 * 256)),
@@ -317,6 +354,29 @@ def has_tower(facts: ModelFacts) -> bool:
     )
 
 
+def _tower(facts: ModelFacts) -> _Tower:
+    """The encoder's shape: the configuration's own numbers over the family's."""
+    tower = next((t for name, t in _TOWERS if facts.architecture.startswith(name)), _DEFAULT_TOWER)
+    if facts.architecture.startswith(("Qwen3VL", "Qwen3_5")) and facts.hidden_size < 4096 and not facts.is_moe:
+        # The smaller models of these families have the smaller tower.
+        tower = replace(tower, hidden=1024, intermediate=4096, layers=24)
+    told = facts.vision
+    if told and told.hidden_size:
+        inner = told.intermediate_size or 4 * told.hidden_size
+        tower = replace(tower, hidden=told.hidden_size, intermediate=inner, layers=told.layers or tower.layers)
+    return tower
+
+
+def tower_parameters(facts: ModelFacts) -> int:
+    """Parameters of the encoder: as told, else by its shape; 0 where neither is known."""
+    if facts.vision and facts.vision.parameters:
+        return facts.vision.parameters
+    if not has_tower(facts):
+        return 0
+    tower = _tower(facts)
+    return tower.layers * tower.hidden * (4 * tower.hidden + tower.matrices * tower.intermediate)
+
+
 def _encoder_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     """(peak of the encoder's own run, what its output adds to the language model's run), GiB.
 
@@ -325,17 +385,15 @@ def _encoder_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     """
     if not has_tower(facts) or engine.skip_vision:
         return 0.0, 0.0
-    tower = next((t for name, t in _TOWERS if facts.architecture.startswith(name)), _DEFAULT_TOWER)
-    hidden, inner = tower.hidden, tower.intermediate
-    if facts.architecture.startswith(("Qwen3VL", "Qwen3_5")) and facts.hidden_size < 4096 and not facts.is_moe:
-        # The smaller models of these families have the smaller tower (24 layers of 1024).
-        hidden, inner = 1024, 4096
-    if facts.vision and facts.vision.hidden_size:
-        hidden, inner = facts.vision.hidden_size, facts.vision.intermediate_size or 4 * facts.vision.hidden_size
-    budget = max(engine.max_num_batched_tokens, tower.tokens)
-    inputs = max(1, budget // tower.tokens)
-    rows = inputs * tower.patches
-    peak = rows * (tower.matrices * inner / engine.tensor_parallel + 5 * hidden) * 2 / GIB
+    tower = _tower(facts)
+    largest = tower.tokens
+    if facts.architecture.startswith(("Qwen2VL", "Qwen2_5_VL", "Qwen2_5Omni")):
+        # A video of 14 frames, two of them a step, as far as the context holds it; models/qwen2_vl.py v0.32
+        # `get_num_frames_with_most_features`. Its log at 128000 tokens: "budget of 114688 tokens".
+        largest *= max(1, min(7, engine.max_model_len // tower.tokens))
+    budget = max(engine.max_num_batched_tokens, largest)
+    rows = max(1, budget // largest) * (largest // tower.tokens) * tower.patches
+    peak = rows * (tower.matrices * tower.intermediate / engine.tensor_parallel + 5 * tower.hidden) * 2 / GIB
     kept = 2 * engine.max_num_batched_tokens * facts.hidden_size * 2 / GIB
     return peak + budget * facts.hidden_size * 2 / GIB, kept
 
@@ -385,16 +443,29 @@ def _runner(facts: ModelFacts, engine: Engine) -> str:
     )
 
 
+# Tokens of the largest captured batch where the number of sequences does not limit it; config/vllm.py v0.32
+# `_set_cudagraph_sizes`.
+_LARGEST_CAPTURE = 512
+
+
+def largest_capture(engine: Engine) -> int:
+    """Tokens of the largest batch that CUDA graphs are captured for."""
+    decoded = 2 * engine.max_num_seqs * (1 + engine.draft.tokens)
+    return max(1, min(decoded, _LARGEST_CAPTURE, engine.max_num_batched_tokens))
+
+
 def graphs_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     """(reserved before the cache is sized, really captured), GiB.
 
-    The first capture keeps one output of 512 tokens a layer; later ones reuse the pool (v1/worker/gpu_model_runner.py
-    `profile_cudagraph_memory`, v1/worker/gpu/cudagraph_utils.py; vLLM 0.32). The slope is from start-up logs.
+    The first capture, of the largest batch, keeps one output a layer; later ones reuse the pool at 1 MiB and more each
+    (v1/worker/gpu_model_runner.py `profile_cudagraph_memory`, v1/worker/gpu/cudagraph_utils.py; vLLM 0.32). The slope
+    is from start-up logs: 0.53 for 28 layers of 3584 and 512 tokens; 0.13, 0.17 for 64 of 5120 and 16, 32 tokens.
     """
     if engine.enforce_eager:
         return 0.0, 0.0
+    share = largest_capture(engine) / _LARGEST_CAPTURE
     depth = facts.layers / engine.pipeline_parallel * facts.hidden_size
-    reserved = 0.05 + 5.0e-6 * min(depth, 400_000) + 1.2e-6 * max(0.0, depth - 400_000)
+    reserved = 0.05 + share * (5.0e-6 * min(depth, 250_000) + 1.2e-6 * max(0.0, depth - 250_000))
     real = 0.35 + 2.2e-6 * min(depth, 300_000) + 1.2e-6 * max(0.0, depth - 300_000) + (0.6 if facts.is_moe else 0.0)
     real += 0.3 if engine.max_num_seqs > 512 else 0.0
     return (reserved if rule(engine.version, "graphs-reserved") else 0.0), real
@@ -426,9 +497,27 @@ def other_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
         # Free memory is then the system's, so the engine's own process counts too (utils/mem_utils.py).
         base, error = base + 1.8, 0.8
     kept = 0.0
-    if _runner(facts, engine) == "v2":
+    if _runner(facts, engine) == "v2" and rule(engine.version, "consumed-by-free-memory"):
         kept = engine.max_num_seqs * facts.vocab_size * _V2_KEPT_LOGIT_BYTES / GIB
     return base + kept, error
+
+
+# A start that compiles measures more than one that finds the compiler's cache: 0.5 GiB outside of torch and 0.45 at the
+# peak in one pair of starts of v0.29.0, which differ in nothing else. A plan does not know which one it will be.
+_COMPILE_CACHE_GIB = 0.25
+
+
+def _weights_error(facts: ModelFacts) -> float:
+    """Standard error of the weights, as a share of them.
+
+    Below 8 bits kernels repack and pad what the checkpoint holds, and an index does not tell which parts stayed wide.
+    """
+    if facts.checkpoint_bytes is None:
+        return 0.042 if facts.quantization else 0.035
+    if facts.quantization is None:
+        return 0.005
+    bits = facts.quantization.weight_bits or 8
+    return 0.012 if bits >= 8 or facts.tensors_read else 0.03
 
 
 def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
@@ -444,15 +533,14 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
         ranks.append(Rank(weight, active, requested - weight - active - reserved - other))
     worst = min(ranks, key=lambda rank: rank.kv_gib)
     encoder, _ = _encoder_gib(facts, engine)
-    quantised_error = 0.012 if facts.quantization else 0.005
-    unmeasured = 0.0 if facts.checkpoint_bytes else 0.03
     sigma = math.hypot(
-        worst.weights_gib * (quantised_error + unmeasured),
+        worst.weights_gib * _weights_error(facts),
         0.04 * worst.activation_gib,
         0.35 * reserved,
         other_error,
         0.2 * encoder,
         0.003 * engine.total_gib,
+        _COMPILE_CACHE_GIB if rule(engine.version, "graphs-reserved") and not engine.enforce_eager else 0.0,
     )
     return Budget(
         requested_gib=requested,

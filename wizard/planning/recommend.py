@@ -23,6 +23,7 @@ from wizard.planning.pins import (
     pinned_length,
     pinned_switch,
 )
+from wizard.planning.speculation import wanted_draft
 from wizard.planning.versions import NEWEST_KNOWN, Version, default_utilization, parse_version, rule
 from wizard.problems import Problem
 
@@ -160,6 +161,7 @@ def _choose_gpu(
         version_told=bool(intent.vllm_version),
         gpu_name=first.name,
         adapters=wanted_adapters(intent),
+        draft=wanted_draft(intent, facts),
         cpu_offload_gib=float(pinned_integer(intent, "--cpu-offload-gb", least=0, most=4096) or 0),
         starts=starts,
     )
@@ -171,6 +173,7 @@ def _choose_gpu(
     outcome, auto = best
     if len(gpus) > 1:
         _note_split(outcome.knobs, len(gpus), notes, warnings)
+    warnings += base.draft.warnings
     _warn_about(machine, facts, intent, outcome, warnings)
     _warn_clients(intent, outcome, warnings)
     return Choice(outcome, auto, notes, tuple(warnings))
@@ -441,7 +444,9 @@ def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
         blocks_pinned=pinned_integer(intent, "--num-gpu-blocks-override", most=2**40),
         amx="amx_tile" in features or "amx_bf16" in features,
         version_told=bool(intent.vllm_version),
+        draft=wanted_draft(intent, facts),
     )
+    warnings += knobs.draft.warnings
     knobs = _batched(intent, knobs, "", notes)
     engine = Engine(version, total, 1.0, tensor_parallel=tp, pipeline_parallel=pp, dtype=knobs.dtype)
     weights = max(rank_weights_gib(facts, engine))

@@ -61,7 +61,9 @@ ROWS: tuple[Row, ...] = (
     Row("engine", (0, 8, 0), "v1", "vllm/envs.py v0.8.5: VLLM_USE_V1 is on"),
     # How the size of the KV cache is printed: blocks shared evenly between groups, or concurrency times length.
     Row("printed-size", (0, 0, 0), "blocks", "vllm/v1/core/kv_cache_utils.py v0.20.0 _report_kv_cache_config"),
-    Row("printed-size", (0, 21, 0), "concurrency", "vllm/v1/core/kv_cache_utils.py v0.21.0; PR 40694"),
+    Row(
+        "printed-size", (0, 20, 2), "concurrency", "vllm/v1/core/kv_cache_utils.py; PR 40694; start-up logs of v0.20.2"
+    ),
     Row("graphs-reserved", (0, 0, 0), False, "vllm/envs.py v0.19.0 VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
     Row("graphs-reserved", (0, 20, 0), True, "vllm/envs.py v0.20.0 VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
     # Whether layers of several kinds get groups of their own, or all count as full attention.
@@ -112,6 +114,9 @@ ROWS: tuple[Row, ...] = (
     # Bytes of a logit that the second runner's profile needs: bf16 with an fp32 copy, later without.
     Row("v2-logit-bytes", (0, 0, 0), 6, "vllm/v1/worker/gpu/sample/sampler.py v0.25.0 apply_sampling_params"),
     Row("v2-logit-bytes", (0, 28, 0), 2, "vllm/v1/worker/gpu/sample/sampler.py v0.28.0 needs_logits_processing"),
+    # Tables that live beside the model are seen by the profile once it compares free memory instead of adding up parts.
+    Row("consumed-by-free-memory", (0, 0, 0), False, "vllm/v1/worker/gpu_worker.py v0.26.0: weights, non-torch, peak"),
+    Row("consumed-by-free-memory", (0, 27, 0), True, "vllm/v1/worker/gpu_worker.py v0.27.0: consumed memory"),
     # FlashInfer's buffers for all-reduce with norm, on Hopper and data-centre Blackwell.
     Row("fused-all-reduce", (0, 0, 0), False, "vllm/config/vllm.py v0.15.0 OPTIMIZATION_LEVEL_02"),
     Row("fused-all-reduce", (0, 17, 0), True, "vllm/config/vllm.py v0.17.0 enable_allreduce_rms_fusion"),
