@@ -82,3 +82,10 @@ def _words(text: str) -> Iterator[tuple[bool, str]]:
                 piece, blank = "", False
             piece += character
         yield blank, piece
+
+
+def three_figures(value: float | None) -> str:
+    """As many digits as mean something: 0.42, 7.31, 42.1, 1,234; a dash where there is nothing."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"

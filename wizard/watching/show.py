@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wizard.i18n import t
+from wizard.text import three_figures
 from wizard.watching.gpus import GpuReading
 from wizard.watching.histogram import Quantile
 from wizard.watching.reading import Reading
@@ -51,8 +52,8 @@ def server_cells(server: Watched) -> tuple[str, ...]:
         _count(reading.load.requests_waiting),
         _share(reading.load.kv_cache_usage),
         _share(reading.prefix_hit_rate),
-        number(reading.output_tokens_per_s),
-        number(reading.prompt_tokens_per_s),
+        three_figures(reading.output_tokens_per_s),
+        three_figures(reading.prompt_tokens_per_s),
         milliseconds(reading.percentile("time_to_first_token", 50)),
         milliseconds(reading.percentile("time_to_first_token", 99)),
         milliseconds(reading.percentile("inter_token_latency", 50)),
@@ -113,18 +114,11 @@ def notes(servers: Sequence[Watched]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def number(value: float | None) -> str:
-    """Three figures that mean something; a dash where there is nothing."""
-    if value is None:
-        return NOTHING
-    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"
-
-
 def milliseconds(value: Quantile | None) -> str:
     """A percentile in ms; `>` where it lies beyond the last bucket."""
     if value is None:
         return NOTHING
-    return f"{'>' if value.at_least else ''}{number(value.value * 1000)} ms"
+    return f"{'>' if value.at_least else ''}{three_figures(value.value * 1000)} ms"
 
 
 def _count(value: int | None) -> str:
