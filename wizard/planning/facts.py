@@ -91,11 +91,16 @@ class ModelFacts:
     moe_intermediate_size: int = 0
     shared_expert_intermediate_size: int = 0
     dense_layers: int = 0
+    # Width that routed experts work in, where it is not the hidden size (Nemotron 3, Kimi K3).
+    moe_latent_size: int = 0
     kv_lora_rank: int = 0
     qk_rope_head_dim: int = 0
     qk_nope_head_dim: int = 0
     q_lora_rank: int = 0
     indexer_head_dim: int = 0
+    # Layers that keep a plain key more for choosing blocks, and its dimension (MiniMax M3).
+    block_index_layers: int = 0
+    block_index_dim: int = 0
     # Full-attention layers with a shape of their own (Gemma 4), and sliding ones (MiMo); 0: as the others.
     full_kv_heads: int = 0
     full_head_dim: int = 0
@@ -294,7 +299,10 @@ def parse_model_config(
     architecture = parse_architecture(model, config)
     outer = _Reader(model, config)
     text = _Reader(model, _text_part(outer))
-    layers = text.count("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    told = text.config.get("layers_block_type")
+    layers = text.count(
+        "num_hidden_layers", "n_layer", "num_layers", "n_layers", default=len(told) if isinstance(told, list) else None
+    )
     if layers > 4096:
         raise config_problem(model, t("`{key}` is {value}, out of range", key="num_hidden_layers", value=layers))
     hidden = text.count("hidden_size", "n_embd", "d_model", "dim")
@@ -307,12 +315,22 @@ def parse_model_config(
     moe_every = text.config.get("mlp_layer_types")
     experts = text.count("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", default=0, least=0)
     intermediate = text.count(
-        "intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "inner_dim", default=0 if experts else 4 * hidden
+        "dense_intermediate_size",
+        "intermediate_size",
+        "n_inner",
+        "ffn_hidden_size",
+        "ffn_dim",
+        "inner_dim",
+        default=0 if experts else 4 * hidden,
     )
     vision = _vision(outer)
     dense = text.count("first_k_dense_replace", default=0, least=0)
     if isinstance(moe_every, list):
         dense = moe_every.count("dense")
+    elif isinstance(text.config.get("moe_layer_freq"), list):
+        dense = text.config["moe_layer_freq"].count(0)
+    block_index = text.section("sparse_attention_config")
+    chosen = block_index.get("sparse_attention_freq")
     dtype = text.config.get("dtype") or text.config.get("torch_dtype") or config.get("torch_dtype") or "bfloat16"
     return ModelFacts(
         model=model,
@@ -338,15 +356,24 @@ def parse_model_config(
             "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", default=0, least=0
         ),
         moe_intermediate_size=text.count(
-            "moe_intermediate_size", "expert_intermediate_size", default=intermediate if experts else 0, least=0
-        ),
+            "moe_intermediate_size",
+            "expert_intermediate_size",
+            "intermediate_size",
+            default=intermediate if experts else 0,
+            least=0,
+        )
+        if experts
+        else 0,
         shared_expert_intermediate_size=_shared_experts(text),
         dense_layers=dense,
+        moe_latent_size=text.count("moe_latent_size", "routed_expert_hidden_size", default=0, least=0),
         kv_lora_rank=latent,
         qk_rope_head_dim=text.count("qk_rope_head_dim", default=0, least=0),
         qk_nope_head_dim=text.count("qk_nope_head_dim", default=128 if latent else 0, least=0),
         q_lora_rank=text.count("q_lora_rank", default=0, least=0),
         indexer_head_dim=text.count("index_head_dim", default=0, least=0),
+        block_index_layers=chosen.count(1) if isinstance(chosen, list) else 0,
+        block_index_dim=_Reader(model, block_index).count("sparse_index_dim", default=0, least=0),
         full_kv_heads=text.count("num_global_key_value_heads", default=0, least=0),
         full_head_dim=text.count("global_head_dim", default=0, least=0),
         sliding_kv_heads=text.count("swa_num_key_value_heads", default=0, least=0),
@@ -360,7 +387,9 @@ def parse_model_config(
         else _rope_dim(text, architecture, head_dim),
         recurrent=recurrent,
         vision=vision,
-        mtp_layers=text.count("num_nextn_predict_layers", "mtp_num_hidden_layers", default=0, least=0),
+        mtp_layers=text.count(
+            "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0
+        ),
         quantization=parse_quantization(model, text.config, quantization_file),
         checkpoint_bytes=checkpoint_bytes,
         has_chat_template=has_chat_template,
@@ -453,7 +482,13 @@ def _rope_dim(text: _Reader, architecture: str, head_dim: int) -> int:
 
 def _shared_experts(text: _Reader) -> int:
     """Width of the experts that every token uses, all together; 0 for none."""
-    one = text.count("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", default=0, least=0)
+    one = text.count(
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        default=0,
+        least=0,
+    )
     if one:
         return one
     shared = text.count("n_shared_experts", "num_shared_experts", default=0, least=0)
@@ -552,7 +587,7 @@ def _periodic(layers: int, period: int, others: LayerKind) -> tuple[LayerKind, .
 def _recurrent(text: _Reader, hidden: int) -> Recurrent | None:
     """The state of recurrent layers; None where the model has none."""
     count, config = text.count, text.config
-    state = str(config.get("mamba_ssm_dtype") or "auto").removeprefix("torch.")
+    state = str(config.get("mamba_ssm_dtype") or config.get("mamba_ssm_cache_dtype") or "auto").removeprefix("torch.")
     delta = text.section("linear_attn_config")
     if delta.get("kda_layers"):
         part = _Reader(text.model, delta)

@@ -199,6 +199,10 @@ def layer_pages(facts: ModelFacts, setup: CacheSetup) -> tuple[tuple[Page, ...],
                 # An FP8 key and one fp32 scale for 128 values; v1/attention/backends/mla/indexer.py.
                 entry = facts.indexer_head_dim + 4 * cdiv(facts.indexer_head_dim, 128)
                 pages.append((one, Page("indexer", block, block * entry)))
+            elif facts.block_index_dim and index >= facts.layers - facts.block_index_layers:
+                # A key of the model's own dtype for choosing blocks; models/minimax_m3/common/indexer.py.
+                entry = int(facts.block_index_dim * element_bytes(setup.model_dtype))
+                pages.append((one, Page("indexer", block, block * entry)))
             else:
                 pages.append((one,))
     if setup.draft_layers and pages:

@@ -124,7 +124,8 @@ def _expert_parameters(facts: ModelFacts) -> int:
     """Parameters of routed experts in one layer."""
     if not facts.is_moe:
         return 0
-    return facts.experts * facts.hidden_size * facts.moe_intermediate_size * (3 if _gated(facts) else 2)
+    width = facts.moe_latent_size or facts.hidden_size
+    return facts.experts * width * facts.moe_intermediate_size * (3 if _gated(facts) else 2)
 
 
 def _attention_parameters(facts: ModelFacts, kind: str) -> int:
@@ -154,7 +155,9 @@ def _feed_forward_parameters(facts: ModelFacts, index: int) -> int:
     matrices = 3 if _gated(facts) else 2
     if facts.is_moe and index >= facts.dense_layers:
         shared = facts.shared_expert_intermediate_size * facts.hidden_size * matrices
-        return _expert_parameters(facts) + shared + facts.experts * facts.hidden_size
+        # Into the experts' own width and back (models/nemotron_h.py `fc1_latent_proj`).
+        latent = 2 * facts.hidden_size * facts.moe_latent_size
+        return _expert_parameters(facts) + shared + latent + facts.experts * facts.hidden_size
     return facts.hidden_size * facts.intermediate_size * matrices
 
 
@@ -308,7 +311,8 @@ def _moe_workspace_gib(facts: ModelFacts, engine: Engine) -> float:
     if not facts.is_moe or (facts.quantization and facts.quantization.method == "mxfp4"):
         return 0.0
     inner = facts.moe_intermediate_size / engine.tensor_parallel
-    width = max(inner, facts.hidden_size) + max(2 * inner, facts.hidden_size)
+    hidden = facts.moe_latent_size or facts.hidden_size
+    width = max(inner, hidden) + max(2 * inner, hidden)
     rows = engine.max_num_batched_tokens * max(1, facts.experts_per_token)
     return rows * width * element_bytes(engine.dtype) / GIB
 
