@@ -124,9 +124,10 @@ class ClientSpec:
     """A client. `needs`: what the endpoint has to speak.
 
     first_request_tokens: measured size of its own first request; minimum_context_tokens: the smallest context in which
-    it can work at all. versions: a range such as `>=0.150`, empty: any. evidence: whether it was seen running or read.
-    rewritten_by: programs which, while they run, write the client's files from their memory. markers: paths whose
-    presence says that the client was used here. headers: what it sends beside the key.
+    it can work at all. library: the Python package, where the client is one. versions: a range such as `>=0.150`,
+    empty: any. evidence: whether it was seen running or read. rewritten_by: programs which, while they run, write the
+    client's files from their memory. markers: paths whose presence says that the client was used here. headers: what it
+    sends beside the key.
     """
 
     name: str
@@ -138,6 +139,7 @@ class ClientSpec:
     first_request_tokens: int
     files: tuple[FileSpec, ...]
     programs: tuple[str, ...] = ()
+    library: str = ""
     rewritten_by: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     versions: str = ""
@@ -326,6 +328,7 @@ def parse_spec(folder: str, text: str) -> ClientSpec:
         first_request_tokens=table.take("first_request_tokens", int),
         files=tuple(_file(f"{where} [[file]] {n}", item) for n, item in enumerate(table.take("file", list, []), 1)),
         programs=table.words("programs"),
+        library=table.take("library", str, ""),
         rewritten_by=table.words("rewritten_by"),
         markers=table.words("markers"),
         versions=table.take("versions", str, ""),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 
@@ -16,10 +17,59 @@ def find_program(name: str, env: Mapping[str, str]) -> Path | None:
 
 
 def installed_version(program: str, env: Mapping[str, str]) -> str | None:
-    """The version in the package.json above an npm program (a start of Node would take a second), or None."""
+    """The version of the npm or Python package that a program came with, or None. Nothing is started: that would take
+    a second each."""
     path = find_program(program, env)
-    if path is None:
+    return (_npm_version(path, program) or _python_version(path, program)) if path else None
+
+
+def library_version(library: str, env: Mapping[str, str], cwd: Path) -> str | None:
+    """The version of a Python library where a program started here would import it from: the active or the project's
+    virtual environment, else that of the Python on the PATH. None where it is not there."""
+    python = find_program("python3", env) or find_program("python", env)
+    active = env.get("VIRTUAL_ENV")
+    places = [Path(active)] if active else []
+    places += [cwd / ".venv", *([python.parent.parent] if python else [])]
+    for place in places:
+        if (place / "pyvenv.cfg").is_file() or (python and place == python.parent.parent):
+            found = [version for info in _packages(place) if (version := _named(info, library))]
+            return found[0] if found else None
+    return None
+
+
+def _python_version(path: Path, program: str) -> str | None:
+    """By the entry points of the packages beside the program, or beside the Python in its first line."""
+    try:
+        with path.open("rb") as script:
+            first = script.readline(1024)
+    except OSError:
         return None
+    words = first.removeprefix(b"#!").split() if first.startswith(b"#!") else []
+    places = [path.parent.parent, Path(os.path.realpath(path)).parent.parent]
+    places += [Path(os.fsdecode(words[0])).parent.parent] if words else []
+    line = re.compile(rf"^{re.escape(program)}\s*=", re.MULTILINE)
+    for info in (info for place in dict.fromkeys(places) for info in _packages(place)):
+        try:
+            if line.search((info / "entry_points.txt").read_text(encoding="utf-8")):
+                return info.name.removesuffix(".dist-info").rpartition("-")[2]
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _packages(place: Path) -> Iterator[Path]:
+    """The `NAME-VERSION.dist-info` folders of an installation of Python."""
+    for folder in ("lib/python3*/site-packages", "lib/python3*/dist-packages", "Lib/site-packages"):
+        yield from place.glob(f"{folder}/*.dist-info")
+
+
+def _named(info: Path, library: str) -> str:
+    name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+    return version if name.lower().replace("-", "_") == library.lower().replace("-", "_") else ""
+
+
+def _npm_version(path: Path, program: str) -> str | None:
+    """From the package.json above it."""
     for folder in Path(os.path.realpath(path)).parents:
         manifest = folder / "package.json"
         try:

@@ -18,7 +18,7 @@ from wizard.clients.read import Triple, files_to_read, judge_overridden, judge_t
 from wizard.clients.render import plan_edits, render_client
 from wizard.clients.spec import SPEC_NAME, ClientSpec, Scope, parse_spec
 from wizard.effects.edits import Change, EditStore, missing_folders, private_mode
-from wizard.effects.installed import find_program, installed_version
+from wizard.effects.installed import find_program, installed_version, library_version
 from wizard.effects.running import running_programs
 from wizard.effects.templates import read_client_folders
 from wizard.effects.worktree import exposed_in_git
@@ -184,7 +184,7 @@ def list_clients(world: World) -> tuple[ClientRow, ...]:
         ClientRow(
             client.spec,
             name in installed,
-            next((v for program in client.spec.programs if (v := installed_version(program, world.env))), ""),
+            _installed_version(world, client.spec) or "",
             tuple(receipt.path for receipt in receipts if name in receipt.clients),
         )
         for name, client in load_clients(world).items()
@@ -435,12 +435,17 @@ def _judge_overridden(world: World, client: Client, edits: Sequence[Edit], endpo
     return judge_overridden(client.spec, places, contents, endpoint)
 
 
+def _installed_version(world: World, spec: ClientSpec) -> str | None:
+    found = next((v for program in spec.programs if (v := installed_version(program, world.env))), None)
+    return found or (library_version(spec.library, world.env, world.cwd) if spec.library else None)
+
+
 def _judge_version(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
     if not spec.versions:
         return ()
     from wizard.clients.versions import judge_version
 
-    version = next((v for program in spec.programs if (v := installed_version(program, world.env))), None)
+    version = _installed_version(world, spec)
     return judge_version(spec, version) if version else ()
 
 

@@ -272,3 +272,18 @@ def test_files_that_say_the_same_for_other_shells_are_shown_once(home: Any) -> N
 
 def home_endpoint(context_tokens: int = 65536) -> Endpoint:
     return Endpoint("local", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8000", "Qwen/Qwen3-8B", None, context_tokens)
+
+
+def test_an_old_client_from_pip_is_told_apart(home: Any) -> None:
+    venv = home.path / "venv"
+    info = venv / "lib/python3.11/site-packages/aider_chat-0.40.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text("[console_scripts]\naider = aider.main:main\n")
+    program = venv / "bin/aider"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    home.env["PATH"] = str(program.parent)
+    (applied,) = home.apply("aider")
+    codes = {problem.code: problem.what for problem in applied.problems}
+    assert "aider 0.40.0 is installed" in codes["client-version-unknown-to-template"]
