@@ -232,13 +232,20 @@ def read_models(value: Any) -> tuple[tuple[str, int | None], ...] | None:
     for row in rows:
         if isinstance(row, dict):
             name = next((row[key] for key in ("id", "name", "model") if isinstance(row.get(key), str)), None)
-            window = next((row[key] for key in _WINDOW_FIELDS if type(row.get(key)) is int and row[key] > 0), None)
+            window = _window(row) or _window(row.get("meta"))
             if name is not None:
                 found.append((name, window))
     return tuple(found) if found or rows == [] else None
 
 
-_WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+def _window(row: Any) -> int | None:
+    """The window that an entry of a list of models tells of; llama.cpp's stands in `meta`."""
+    if not isinstance(row, dict):
+        return None
+    return next((row[key] for key in _WINDOW_FIELDS if type(row.get(key)) is int and row[key] > 0), None)
+
+
+_WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx")
 
 
 def read_answer(value: dict[str, Any], wire: Wire) -> Spoken | None:

@@ -97,7 +97,8 @@ def run_check(check: Check, seen: Observations, now_s: Callable[[], float] = lam
     if verdict is None or verdict == ():
         return CheckResult(check.id, check.title, "ok", duration_ms=took, target=where)
     if isinstance(verdict, Unseen):
-        status: CheckStatus = "unknown" if verdict.unknown or check.vital else "skipped"
+        # What was not to be asked is not missing.
+        status: CheckStatus = "unknown" if verdict.unknown or (check.vital and not seen.offline) else "skipped"
         return CheckResult(check.id, check.title, status, detail=verdict.reason, duration_ms=took, target=where)
     findings = (verdict,) if isinstance(verdict, Problem) else verdict
     severities = {finding.severity for finding in findings}

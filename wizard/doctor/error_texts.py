@@ -63,27 +63,28 @@ def all_error_texts() -> tuple[ErrorText, ...]:
     )
 
 
-def explain_error(text: str, context: Context | None = None) -> tuple[Problem, ...]:
+def explain_error(text: str, context: Context | None = None, url: str = "") -> tuple[Problem, ...]:
     """What the text means: the likeliest cause with severity error, other candidates as warnings; empty: unknown.
 
-    context: where the client ran, which decides what `localhost` meant. A text out of a server's log is judged as one.
+    context: where the client ran, which decides what `localhost` meant. url: where the client was pointed, for a text
+    that names no host. A text out of a server's log is judged as one.
     """
     text = _readable(text)
     for row in all_error_texts():
         match = row.pattern.search(text)
         if match:
-            return _explain(row, match, text, context)
+            return _explain(row, match, text, context, url)
     from wizard.serving.deaths import judge_log
 
     return judge_log(text.splitlines())
 
 
-def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context | None) -> tuple[Problem, ...]:
+def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context | None, url: str) -> tuple[Problem, ...]:
     values = {name: value for name, value in match.groupdict().items() if value is not None}
-    holds = _conditions(text, context)
+    holds = _conditions(text, context, url)
     candidates = [c for c in row.candidates if not c.when or c.when in holds]
     # A condition that holds is knowledge of this very case: it goes before what is merely usual.
-    candidates.sort(key=lambda c: not c.when)
+    candidates.sort(key=lambda c: not c.when or c.when.startswith("maybe-"))
     saw = _excerpt(text, match)
     problems = []
     for place, candidate in enumerate(candidates):
@@ -118,24 +119,51 @@ _IPV6_LOOPBACK = re.compile(r"(?<![\w:])\[?::1\]?(?=$|[^\w:]|:\d)")
 _IPV4_LOOPBACK = re.compile(r"(?:ECONNREFUSED|connect(?:ion)?|dial tcp|address).{0,40}127\.0\.0\.1", re.IGNORECASE)
 
 
-def _conditions(text: str, context: Context | None) -> frozenset[str]:
-    loopback = bool(_LOOPBACK.search(text))
+_NAMES_A_HOST = re.compile(r"https?://|\b\d+\.\d+\.\d+\.\d+\b|\blocalhost\b|::1|host\.docker\.internal", re.IGNORECASE)
+_PLACE = re.compile(r"(?:https?://)?\[?([\w.-]+|::1)\]?:(\d{2,5})\b|host='([\w.-]+)', port=(\d+)")
+# Addresses that a container or a virtual machine has for its host.
+_HOST_OF_CONTAINERS = re.compile(
+    r"host\.docker\.internal|172\.(?:1[7-9]|2\d|3[01])\.\d+\.1|192\.168\.65\.\d+|10\.0\.2\.2"
+)
+# Ports of servers that listen on loopback only, unless told otherwise: Ollama, LM Studio, llama.cpp, Jan.
+_LOOPBACK_BY_DEFAULT = frozenset({"11434", "1234", "8080", "1337"})
+
+
+def _conditions(text: str, context: Context | None, url: str) -> frozenset[str]:
+    names_no_host = not _NAMES_A_HOST.search(text)
+    told_of = f"{text} {url}" if names_no_host else text
+    loopback = bool(_LOOPBACK.search(told_of))
     holds = {"loopback"} if loopback else set()
     if "host.docker.internal" in text:
         holds.add("docker-name")
+    if not loopback and _at_an_address_of_the_host(told_of):
+        holds.add("other-address")
     # Where 127.0.0.1 was refused as well, the address family is not what is wrong.
     ipv6 = bool(_IPV6_LOOPBACK.search(text)) and not _IPV4_LOOPBACK.search(text)
+    in_wsl = bool(re.search(r"\bWSL ?2?\b", text))
     if context is not None:
-        told = context.assumed == "container"
-        names_no_host = not re.search(r"https?://|\b\d+\.\d+\.\d+\.\d+\b", text)
-        # The text may be from elsewhere than the doctor: where it names ::1, that weighs more than a container here.
-        if (told and (loopback or names_no_host)) or (context.in_container and loopback and not ipv6):
+        in_wsl = in_wsl or context.in_wsl
+        if context.assumed == "container" and (loopback or names_no_host):
             holds.add("container")
-        if context.in_wsl and loopback and (context.assumed == "wsl" or not ipv6):
-            holds.add("wsl")
+        elif context.in_container and loopback and not ipv6:
+            # The text may be from elsewhere than the doctor, and the server in the same container.
+            holds.add("maybe-container")
+    if in_wsl and loopback and "container" not in holds and (not ipv6 or (context and context.assumed == "wsl")):
+        holds.add("wsl")
     if ipv6 and not holds & {"container", "wsl"}:
         holds.add("ipv6")
     return frozenset(holds)
+
+
+def _at_an_address_of_the_host(text: str) -> bool:
+    """Whether the refused place is a machine that serves itself, as far as its address or its port tells."""
+    for match in _PLACE.finditer(text):
+        host, port = match[1] or match[3], match[2] or match[4]
+        if _HOST_OF_CONTAINERS.fullmatch(host):
+            return True
+        if port in _LOOPBACK_BY_DEFAULT and re.fullmatch(r"(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.[\d.]+", host):
+            return True
+    return False
 
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")

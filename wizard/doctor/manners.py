@@ -54,7 +54,7 @@ _ROWS = (
         "claude-cli/2.1.332 (external, cli)",
         32_000,
         frozenset({"system", "tools", "stream", "parts", "betas"}),
-        ("claude-haiku-5-5", "claude-haiku-4-5-20251001"),
+        ("claude-haiku-5-5", "claude-haiku-4-5-20251001", "claude-3-5-haiku-20241022"),
         agent=True,
     ),
     Manner("anthropic-sdk", "the Anthropic SDK", "messages", "Anthropic/Python 2.14.0"),

@@ -13,7 +13,7 @@ from wizard.problems import Problem
 from wizard.secret import Secret
 
 Wire = Literal["chat", "responses", "messages"]
-AuthStyle = Literal["bearer", "x-api-key", "both", "none", "wrong"]
+AuthStyle = Literal["bearer", "x-api-key", "api-key", "both", "none", "wrong"]
 TcpOutcome = Literal["open", "refused", "timeout", "unreachable"]
 Place = Literal["container", "wsl", "host"]
 

@@ -116,7 +116,9 @@ def _auth_headers(spot: Spot, style: AuthStyle) -> tuple[tuple[str, str], ...]:
         return ()
     bearer = ("authorization", f"Bearer {key}")
     x_api_key = ("x-api-key", key)
-    return {"x-api-key": (x_api_key,), "both": (bearer, x_api_key)}.get(style, (bearer,))
+    return {"x-api-key": (x_api_key,), "api-key": (("api-key", key),), "both": (bearer, x_api_key)}.get(
+        style, (bearer,)
+    )
 
 
 def get(
@@ -325,7 +327,7 @@ def plan_auth(spot: Spot) -> Iterator[Probe]:
     if spot.key:
         yield post("main.bearer", url, spot, body, "bearer")
         yield post("main.x-api-key", url, spot, body, "x-api-key")
-        yield post("main.api-key", url, spot, body, "none", headers=(("api-key", spot.key.reveal().strip()),))
+        yield post("main.api-key", url, spot, body, "api-key")
         yield get("usage.token", root_of(spot.base) + "/api/usage/token/", spot)
     yield post("main.browser", url, spot, body, user_agent=BROWSER)
 

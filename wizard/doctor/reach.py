@@ -192,6 +192,7 @@ def _auth(seen: Observations, target: Target, wire: Wire, best: Seen | None) -> 
     styles: tuple[tuple[str, AuthStyle], ...] = (
         ("main.bearer", "bearer"),
         ("main.x-api-key", "x-api-key"),
+        ("main.api-key", "api-key"),
         ("main.nokey", "none"),
     )
     for probe, style in styles:

@@ -26,6 +26,7 @@ def curl_command(request: RequestSummary) -> str:
     header = {
         "bearer": "authorization: Bearer $KEY",
         "x-api-key": "x-api-key: $KEY",
+        "api-key": "api-key: $KEY",
         "wrong": "authorization: Bearer wrong",
     }
     quoted = [shlex.quote(word) for word in words]
@@ -33,6 +34,8 @@ def curl_command(request: RequestSummary) -> str:
         quoted.append(f'-H "{header["wrong" if request.auth == "wrong" else "bearer"]}"')
     if request.auth in ("both", "x-api-key"):
         quoted.append(f'-H "{header["x-api-key"]}"')
+    if request.auth == "api-key":
+        quoted.append(f'-H "{header["api-key"]}"')
     quoted += [f"-H {shlex.quote(f'{name}: {value}')}" for name, value in request.headers if "key" not in name]
     if request.body is not None:
         quoted.append("-H 'content-type: application/json'")

@@ -118,9 +118,14 @@ def family_of(reply: HttpReply, body: Body) -> Family:
     return "server-error" if status >= 500 else "other"
 
 
+# What any refusal is called, whatever it is about: its `invalid` says nothing.
+_ANY_REFUSAL = re.compile(r"invalid_request_error|BadRequestError|INVALID_ARGUMENT")
+_BLOCKED = re.compile(r"request (?:was|has been) (?:blocked|rejected)|you have been blocked|blocked by", re.IGNORECASE)
+
+
 def _said(body: Body) -> str:
     text = body.error.text if body.error and body.error.text else body.text
-    return text[:_MAX_WORDS_CHARACTERS]
+    return _ANY_REFUSAL.sub("", text[:_MAX_WORDS_CHARACTERS])
 
 
 def _is_schema(body: Body) -> bool:
@@ -157,6 +162,8 @@ def is_waf(reply: HttpReply, body: Body) -> bool:
     """Whether a firewall in front answered instead of the API."""
     words, page = _words(), body.text[:_MAX_WORDS_CHARACTERS]
     if reply.header("x-amzn-waf-action") or reply.header("cf-mitigated"):
+        return True
+    if body.form == "error" and reply.status == 403 and _BLOCKED.search(page):
         return True
     if body.form not in ("html", "text"):
         return False

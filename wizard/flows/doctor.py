@@ -504,6 +504,8 @@ def _verdict(report: Report) -> str:
         return t("The checks that were asked for found nothing wrong.")
     if not report.targets:
         return t("Nothing wrong was found in what was given; no endpoint was asked.")
+    if report.options.offline:
+        return t("Nothing wrong was found in files and variables; no endpoint was asked (`--offline`).")
     if report.options.cheap:
         return t("Key, model and URL are right. What only an answer of the model shows was not asked (`--cheap`).")
     return t("All is well.")

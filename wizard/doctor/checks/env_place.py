@@ -11,6 +11,7 @@ from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
 
+URL_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_BASE_URL", "ANTHROPIC_BASE_URL")
 _CA_VARIABLES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _REFUSED = re.compile(r"refused|unable to connect|cannot connect|connection error|fetch failed|failed to connect", re.I)
 
@@ -22,9 +23,7 @@ def loopback_in_container(seen: Observations) -> Verdict:
     if not seen.context.in_container:
         return None
     urls = [(target.base_url, target.source) for target in seen.targets]
-    urls += [
-        (seen.variable(name) or "", f"${name}") for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
-    ]
+    urls += [(seen.variable(name) or "", f"${name}") for name in URL_VARIABLES]
     local = [(url, where) for url, where in urls if is_loopback(host_of(url))]
     told = seen.context.assumed == "container"
     failed = bool(seen.error_text and _REFUSED.search(seen.error_text))

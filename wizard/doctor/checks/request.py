@@ -6,7 +6,7 @@ import json
 import re
 
 from wizard.catalog.models import find_model
-from wizard.doctor.bodies import excerpt
+from wizard.doctor.bodies import Spoken, excerpt
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, manner, plain_works, refused, severity_for, target_of, unseen, variation
@@ -273,7 +273,8 @@ def _shape(judged: Seen, code: str, severity: Severity, what: str) -> Problem:
 _CALL_AS_TEXT = re.compile(
     r"</?tool_call|<function[=_ ]|<\|tool_call|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁call|<function_calls>|"
     r"<invoke name|<minimax:tool_call>|functools\[|<tool_use>|<\|channel\|>\s*commentary|<tools>|to=functions?\.|"
-    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|\[?get_weather\s*\(",
+    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|\[?get_weather\s*\(|<get_weather>|"
+    r"Action:\s*\S+\s+Action Input:|<(?:execute_command|read_file|use_mcp_tool|bash)>\s*<\w+>",
     re.I,
 )
 
@@ -366,21 +367,38 @@ def tools_taken(seen: Observations) -> Verdict:
     spoken = judged.body.spoken if judged and judged.body and judged.grade == "works" else None
     if judged is None or spoken is None or spoken.tool_calls:
         return None
-    if is_broken_call(spoken.content):
+    said = spoken.content.strip() or spoken.reasoning
+    if not said.strip():
+        return _call_lost(judged, spoken)
+    if is_broken_call(said):
         return found(
             "tool-call-malformed",
-            t("The model wrote a tool call that is no JSON: {text}", text=excerpt(spoken.content, 100)),
+            t("The model wrote a tool call that is no JSON: {text}", text=excerpt(said, 100)),
             evidence(judged),
             severity="warning",
         )
-    if is_call_as_text(spoken.content):
+    if is_call_as_text(said):
         return found(
             "tool-parser-mismatch",
-            t("The model called the tool, and the call arrived as text: {text}", text=excerpt(spoken.content, 100)),
+            t("The model called the tool, and the call arrived as text: {text}", text=excerpt(said, 100)),
             evidence(judged),
             fix=_right_flags(target.model),
         )
     return None
+
+
+def _call_lost(judged: Seen, spoken: Spoken) -> Problem | None:
+    """Tokens were generated for the tool's question, and neither text nor call came of them."""
+    if not spoken.completion_tokens or spoken.finish not in ("stop", "tool_calls"):
+        return None
+    return found(
+        "parser-lost-content",
+        t(
+            "With a tool {count} tokens were generated, and neither text nor a call arrived.",
+            count=spoken.completion_tokens,
+        ),
+        evidence(judged),
+    )
 
 
 # ---- parameters --------------------------------------------------------------------------------------------------

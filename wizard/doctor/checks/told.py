@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wizard.doctor.causes import found
+from wizard.doctor.checks.env_place import URL_VARIABLES
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.observations import Observations
 from wizard.endpoint.urls import ends_in_version, pasted_endpoint
@@ -37,7 +38,7 @@ def client_error(seen: Observations) -> Verdict:
     if seen.variable("WSL_DISTRO_NAME") and context.assumed is None:
         # Only WSL's own shells have it; containers beside them do not.
         context = replace(context, wsl=True, container=None)
-    problems = explain_error(seen.error_text, context)
+    problems = explain_error(seen.error_text, context, _pointed_at(seen))
     if not problems:
         return found(
             "client-error",
@@ -46,6 +47,13 @@ def client_error(seen: Observations) -> Verdict:
         )
     problems = _that_fit(problems, seen)
     return tuple(replace(p, severity="warning") if seen.probed and p.severity == "error" else p for p in problems)
+
+
+def _pointed_at(seen: Observations) -> str:
+    """The URL that the client was given: the endpoint's, else the one in its variables."""
+    if seen.targets:
+        return seen.targets[0].base_url.strip()
+    return next((value for name in URL_VARIABLES if (value := seen.variable(name))), "")
 
 
 def _that_fit(problems: tuple[Problem, ...], seen: Observations) -> tuple[Problem, ...]:

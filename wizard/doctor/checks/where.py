@@ -35,9 +35,9 @@ def azure_form(seen: Observations) -> Verdict:
         parts = urlsplit(target.base_url.strip())
     except ValueError:
         return None
-    if not _AZURE.search((parts.hostname or "").lower()):
-        return None
     path = parts.path.rstrip("/")
+    if not _AZURE.search((parts.hostname or "").lower()):
+        return _behind_another_name(seen, target, path)
     if (
         path.endswith("/openai/v1")
         or "/openai/v1/" in path + "/"
@@ -52,6 +52,20 @@ def azure_form(seen: Observations) -> Verdict:
         t("`{url}` is not a form that Azure serves.", url=target.base_url),
         evidence(seen.exchange("main")),
         **_ask_at(target, f"{resource}/openai/v1"),
+    )
+
+
+def _behind_another_name(seen: Observations, target: Target, path: str) -> Problem | None:
+    """Azure's paths on another host: its API management, or a proxy in front of it."""
+    main = judge_reach(seen).main
+    if "/openai/deployments/" not in path + "/" or main is None or main.grade not in ("absent", "page"):
+        return None
+    base = target.base_url.strip().partition("/openai/deployments/")[0]
+    return found(
+        "azure-deployment-path",
+        t("`{url}` has Azure's form, and nothing is served there.", url=target.base_url),
+        evidence(main),
+        **_ask_at(target, f"{base}/openai/v1"),
     )
 
 

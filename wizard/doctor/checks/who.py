@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from wizard.doctor.bodies import read_body
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
-from wizard.doctor.judging import evidence, give_key, target_of, unseen
+from wizard.doctor.judging import evidence, give_key, manner, target_of, unseen
 from wizard.doctor.listing import key_by_list, only_listed
 from wizard.doctor.observations import Observations, Target
 from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
@@ -83,6 +83,18 @@ def key_accepted(seen: Observations) -> Verdict:
     if refused is None:
         return _other_style(seen, reach, target)
     saw = (evidence(refused), *_around(seen))
+    let_through = _let_through(seen, refused)
+    if let_through is not None:
+        return found(
+            "waf-block",
+            t("The same request with the same key is answered under another program's name."),
+            evidence(refused),
+            evidence(let_through),
+            fix=t(
+                "It blocks the client by its name (User-Agent): ask the operator to let `{agent}` through.",
+                agent=manner(seen).user_agent,
+            ),
+        )
     text = refused.body.error.text if refused.body and refused.body.error else refused.text
     if (
         reach.best is not None
@@ -162,6 +174,15 @@ def _refused(seen: Observations, reach: Reach) -> Seen | None:
     return None
 
 
+def _let_through(seen: Observations, refused: Seen) -> Seen | None:
+    """The answer to the same request under curl's name, where only the program's name had it refused."""
+    exchange = seen.exchange("main.browser")
+    if exchange is None or refused.status != 403 or exchange.request.url != refused.exchange.request.url:
+        return None
+    reply = judged(seen, exchange, target_of(seen).wire)
+    return reply if reply.grade == "works" else None
+
+
 def _around(seen: Observations) -> tuple[str, ...]:
     return tuple(
         evidence(exchange) for name in ("main.nokey", "models") if (exchange := seen.exchange(name)) is not None
@@ -172,6 +193,7 @@ def _style(target: Target, reach: Reach, saw: tuple[str, ...], works: str) -> Pr
     names = {
         "bearer": "Authorization: Bearer",
         "x-api-key": "x-api-key",
+        "api-key": "api-key",
         "both": t("both headers"),
         "none": t("no header"),
     }

@@ -198,7 +198,7 @@ def test_a_text_is_explained_by_its_likeliest_cause(text: str, code: str) -> Non
             "connect ECONNREFUSED ::1:11434", SEEN_CONTAINER, "localhost-ipv6", id="ipv6-weighs-more-than-a-guess"
         ),
         pytest.param(
-            "connect ECONNREFUSED 127.0.0.1:80", SEEN_CONTAINER, "wrong-host-in-container", id="a-container-seen"
+            "connect ECONNREFUSED 127.0.0.1:80", SEEN_CONTAINER, "server-not-ready", id="a-container-only-noticed"
         ),
         pytest.param("connect ECONNREFUSED 10.0.0.5:80", SEEN_CONTAINER, "server-not-ready", id="another-host"),
         pytest.param("connect ECONNREFUSED 127.0.0.1:80", WSL, "wsl-network", id="wsl"),
