@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from wizard.effects.log import open_log
 from wizard.effects.world import World, real_world
 from wizard.problems import ReaderGoneError
 from wizard.ui.language import ASKED, use_language
@@ -54,7 +53,6 @@ def command_options(*, yes: bool = False, dry_run: bool = False) -> Callable[[F]
         ) -> Any:
             world = real_world()
             use_language(lang or click.get_current_context().meta.get(ASKED), world.env)
-            open_log(world.paths.logs)
             screen = Screen(as_json=as_json, plain=plain or bool(world.env.get("LLM_SETUP_PLAIN")), env=world.env)
             try:
                 return function(App(world, screen, yes, dry_run), *args, **options)
