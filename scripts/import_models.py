@@ -73,13 +73,14 @@ class Configs:
         self._folder = folder
         self._shapes = json.loads(shapes.read_text("utf-8"))["models"] if shapes else {}
         self._recalled: dict[str, dict[str, Any]] = notes["recalled"]
+        self._noted = {model: row for row in notes["seen"] for model in row["models"]}
         self._same = {model: row for row in notes["same_config"] for model in row["models"]}
 
     def find(self, model: str) -> tuple[dict[str, Any], str] | None:
         """The config and how it is known."""
-        if own := self._own(model):
-            return own
         row = self._same.get(model)
+        if not (row and row.get("instead")) and (own := self._own(model)):
+            return own
         if row is None or (other := self._own(row["as"])) is None:
             return None
         config, basis = other
@@ -94,6 +95,8 @@ class Configs:
         row = self._same.get(model)
         if row and self._seen(row["as"]) is not None:
             return None
+        if noted := self._noted.get(model):
+            return noted["config"], f"seen: {noted['where']}"
         if shape := self._shapes.get(model):
             return hub_form(shape), "recalled" if "recalled" in shape["source"] else "seen"
         return (self._recalled[model], "recalled") if model in self._recalled else None
