@@ -4,9 +4,9 @@
     python3 tests/bench/against_vllm.py --base-url http://127.0.0.1:8000/v1 --model NAME --tokenizer FOLDER
         --vllm-python VENV/bin/python [--turns 5] [--concurrency 4] [--requests 32] [--max-tokens 32]
 
-Start the server with `--no-enable-prefix-caching`: the prompts come again in every turn. vLLM's tool needs pandas.
-Prints both tools' medians of each turn, and whether they agree within 3% or within the spread from turn to turn,
-whichever is larger.
+Start the server with `--no-enable-prefix-caching`: the prompts come again in every turn. A key comes from
+OPENAI_API_KEY. Prints both tools' medians of each turn, and whether they agree within 3% or within the spread from turn
+to turn, whichever is larger; the first turn, in which the server warms up, counts for neither.
 """
 
 from __future__ import annotations
@@ -23,54 +23,107 @@ from statistics import median
 from typing import Any
 
 WORDS = "time year people way day thing world life hand part child eye woman place work week case point home".split()  # noqa: SIM905
+# Not through the `vllm` command, which asks for metadata that the CPU build's repackaging on PyPI lacks; and imported
+# once, for that takes longer than a turn. A line of arguments in, a line out when it is done. The file of prompts is
+# read without pandas, which vLLM does not bring.
 BENCH_SERVE = """
-import argparse
+import argparse, contextlib, importlib.util, json, pathlib, sys
 from vllm.benchmarks.serve import add_cli_args, main
+from vllm.benchmarks.datasets import datasets
+class Row(dict):
+    to_dict = dict.copy
+class Rows:
+    columns = ["prompt"]
+    def __init__(self, path_or_buf, lines):
+        self.lines = pathlib.Path(path_or_buf).read_text().splitlines()
+    def iterrows(self):
+        return enumerate(Row(json.loads(line)) for line in self.lines)
+if importlib.util.find_spec("pandas") is None:
+    datasets.pd = argparse.Namespace(read_json=Rows)
 parser = argparse.ArgumentParser()
 add_cli_args(parser)
-main(parser.parse_args())
+print("ready", flush=True)
+for line in sys.stdin:
+    with contextlib.redirect_stdout(sys.stderr):
+        main(parser.parse_args(json.loads(line)))
+    print("done", flush=True)
 """
+KEY = "OPENAI_API_KEY"
 FIGURES = ("first token ms", "token ms", "tokens/s")
 
 
-def ours(options: argparse.Namespace, prompts: Path, home: str) -> dict[str, float]:
-    """One turn of llm-setup."""
-    command = [options.command, "bench", "--base-url", options.base_url, "--model", options.model, "--json"]
-    command += ["--prompts", str(prompts), "--concurrency", str(options.concurrency)]
-    command += ["--requests", str(options.requests), "--max-tokens", str(options.max_tokens), "--ignore-eos"]
-    env = {**os.environ, "LLM_SETUP_HOME": home}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    (result,) = json.loads(done.stdout)["results"]
-    if result["errors"]:
-        sys.exit(f"llm-setup: {result['error_kinds']}")
-    return {
-        "first token ms": result["time_to_first_token_ms"]["p50"],
-        "token ms": result["time_per_output_token_ms"]["p50"],
-        "tokens/s": result["output_tokens_per_s"],
-    }
+class Ours:
+    """llm-setup's command."""
+
+    def __init__(self, options: argparse.Namespace, prompts: Path, home: Path) -> None:
+        self.home = home
+        self.command = [options.command, "bench", "--base-url", options.base_url, "--model", options.model, "--json"]
+        self.command += ["--prompts", str(prompts), "--cache", "warm", "--concurrency", str(options.concurrency)]
+        self.command += ["--requests", str(options.requests), "--max-tokens", str(options.max_tokens), "--ignore-eos"]
+
+    def turn(self) -> dict[str, float]:
+        """One turn."""
+        env = {**os.environ, "LLM_SETUP_HOME": str(self.home), "LLM_SETUP_API_KEY": os.environ.get(KEY, "")}
+        done = subprocess.run(self.command, env=env, capture_output=True, text=True, check=False)
+        (result,) = json.loads(done.stdout)["results"]
+        if result["errors"]:
+            sys.exit(f"llm-setup: {result['error_kinds']}")
+        return {
+            "first token ms": result["time_to_first_token_ms"]["p50"],
+            "token ms": result["time_per_output_token_ms"]["p50"],
+            "tokens/s": result["output_tokens_per_s"],
+        }
 
 
-def theirs(options: argparse.Namespace, prompts: Path, home: str) -> dict[str, float]:
-    """One turn of vllm bench serve."""
-    data = Path(home) / "prompts.jsonl"
-    data.write_text("".join(json.dumps({"prompt": line}) + "\n" for line in prompts.read_text().splitlines()))
-    # Not through the `vllm` command, which asks for metadata that the CPU build's repackaging on PyPI lacks.
-    command = [options.vllm_python, "-c", BENCH_SERVE, "--backend", "openai-chat"]
-    command += ["--base-url", options.base_url.removesuffix("/v1"), "--endpoint", "/v1/chat/completions"]
-    command += ["--model", options.model, "--tokenizer", options.tokenizer, "--dataset-name", "custom"]
-    command += ["--dataset-path", str(data), "--custom-output-len", str(options.max_tokens), "--ignore-eos"]
-    command += ["--num-prompts", str(options.requests), "--max-concurrency", str(options.concurrency)]
-    command += ["--disable-shuffle", "--skip-chat-template", "--temperature", "0", "--num-warmups", "1"]
-    command += ["--save-result", "--result-dir", home, "--result-filename", "theirs.json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"vllm bench serve: {done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads((Path(home) / "theirs.json").read_text())
-    return {
-        "first token ms": result["median_ttft_ms"],
-        "token ms": result["median_tpot_ms"],
-        "tokens/s": result["output_throughput"],
-    }
+class Theirs:
+    """vllm bench serve."""
+
+    def __init__(self, options: argparse.Namespace, prompts: Path, home: Path) -> None:
+        self.result = home / "theirs.json"
+        data = home / "prompts.jsonl"
+        data.write_text("".join(json.dumps({"prompt": line}) + "\n" for line in prompts.read_text().splitlines()))
+        self.arguments = ["--backend", "openai-chat", "--base-url", options.base_url.removesuffix("/v1")]
+        self.arguments += ["--endpoint", "/v1/chat/completions", "--model", options.model]
+        self.arguments += ["--tokenizer", options.tokenizer, "--dataset-name", "custom", "--dataset-path", str(data)]
+        self.arguments += ["--custom-output-len", str(options.max_tokens), "--ignore-eos", "--disable-shuffle"]
+        self.arguments += ["--num-prompts", str(options.requests), "--max-concurrency", str(options.concurrency)]
+        self.arguments += ["--skip-chat-template", "--temperature", "0", "--num-warmups", "1", "--save-result"]
+        self.arguments += ["--result-dir", str(home), "--result-filename", self.result.name]
+        self.process = subprocess.Popen(
+            [options.vllm_python, "-c", BENCH_SERVE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(home / "theirs.log").open("w"),
+            text=True,
+        )
+        self.log = home / "theirs.log"
+        self.expect("ready")
+
+    def expect(self, word: str) -> None:
+        """Wait for a line of it."""
+        assert self.process.stdout is not None
+        while (line := self.process.stdout.readline()) and line.strip() != word:
+            pass
+        if not line:
+            sys.exit(f"vllm bench serve: {self.log.read_text()[-2000:]}")
+
+    def turn(self) -> dict[str, float]:
+        """One turn."""
+        assert self.process.stdin is not None
+        print(json.dumps(self.arguments), file=self.process.stdin, flush=True)
+        self.expect("done")
+        result: dict[str, Any] = json.loads(self.result.read_text())
+        if result["completed"] != int(self.arguments[self.arguments.index("--num-prompts") + 1]):
+            sys.exit(f"vllm bench serve: {self.log.read_text()[-2000:]}")
+        return {
+            "first token ms": result["median_ttft_ms"],
+            "token ms": result["median_tpot_ms"],
+            "tokens/s": result["output_throughput"],
+        }
+
+    def close(self) -> None:
+        """End it."""
+        self.process.communicate()
 
 
 def main() -> None:
@@ -83,16 +136,21 @@ def main() -> None:
     parser.add_argument("--command", default=str(Path(sys.executable).parent / "llm-setup"))
     options = parser.parse_args()
     seen: dict[str, list[dict[str, float]]] = {"llm-setup": [], "vllm": []}
-    tools = {"llm-setup": ours, "vllm": theirs}
     chosen = random.Random(0)
-    with tempfile.TemporaryDirectory() as home:
-        prompts = Path(home) / "prompts.txt"
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        prompts = home / "prompts.txt"
         prompts.write_text("".join(" ".join(chosen.choices(WORDS, k=150)) + "\n" for _ in range(options.requests)))
-        for turn in range(options.turns):
+        theirs = Theirs(options, prompts, home)
+        tools = {"llm-setup": Ours(options, prompts, home).turn, "vllm": theirs.turn}
+        for turn in range(options.turns + 1):
             for name in list(tools)[:: 1 if turn % 2 else -1]:
-                seen[name].append(tools[name](options, prompts, home))
-                figures = ", ".join(f"{key} {value:.2f}" for key, value in seen[name][-1].items())
-                print(f"turn {turn} {name:10} {figures}", flush=True)
+                figures = tools[name]()
+                if turn:
+                    seen[name].append(figures)
+                shown = ", ".join(f"{key} {value:.2f}" for key, value in figures.items())
+                print(f"turn {turn or 'warm-up'} {name:10} {shown}", flush=True)
+        theirs.close()
     agree = True
     for figure in FIGURES:
         us, them = ([run[figure] for run in seen[name]] for name in ("llm-setup", "vllm"))

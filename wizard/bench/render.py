@@ -14,6 +14,7 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
     head = (
         t("target"),
         t("at once"),
+        t("cache"),
         t("requests"),
         t("errors"),
         t("first token p50"),
@@ -27,7 +28,8 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
     rows = [
         (
             one.target,
-            str(one.concurrency),
+            f"{one.rate_per_s:g}/s" if one.rate_per_s else str(one.concurrency),
+            cache_name(one.cache),
             str(one.requests),
             str(one.errors),
             *_two(one.time_to_first_token_ms),
@@ -41,7 +43,7 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
     widths = [max(display_width(row[column]) for row in (head, *rows)) for column in range(len(head))]
     return tuple(
         "  ".join(
-            pad(cell, width) if column == 0 else pad_left(cell, width)
+            pad(cell, width) if column in (0, 2) else pad_left(cell, width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (head, *rows)
@@ -57,3 +59,132 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+_BAR_COLUMNS = 40
+
+
+def render_chart(figures: Sequence[Figures], *, symbols: bool = True, columns: int = 80) -> tuple[str, ...]:
+    """Bars of the time to first token and of the throughput, one line a target and load; nothing for a single one."""
+    shown = [one for one in figures if one.time_to_first_token_ms and one.output_tokens_per_s]
+    if len(shown) < 2:
+        return ()
+    labels = [place(one) for one in shown]
+    width = max(display_width(label) for label in labels)
+    room = max(10, min(_BAR_COLUMNS, columns - width - 24))
+    lines: list[str] = []
+    for title, unit, values in (
+        (
+            t("first token p50"),
+            "ms",
+            [one.time_to_first_token_ms.p50 if one.time_to_first_token_ms else 0 for one in shown],
+        ),
+        (t("tokens/s"), "", [one.output_tokens_per_s or 0.0 for one in shown]),
+    ):
+        most = max(values) or 1.0
+        lines.append(title)
+        for label, value in zip(labels, values, strict=True):
+            bar = _bar(value / most * room, symbols)
+            lines.append(f"  {pad(label, width)}  {pad(bar, room)}  {_number(value)} {unit}".rstrip())
+    return tuple(lines)
+
+
+def _bar(length: float, symbols: bool) -> str:
+    """Eighths of a column where the terminal has blocks; at least a trace."""
+    if not symbols:
+        return "#" * max(1, round(length))
+    eighths = max(1, round(length * 8))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def place(figures: Figures) -> str:
+    """Which target and load the figures are of, as short as it can be."""
+    load = f"{figures.rate_per_s:g}/s" if figures.rate_per_s else f"x{figures.concurrency}"
+    return f"{figures.target} {load}{f' {cache_name(figures.cache)}' if figures.cache == 'warm' else ''}"
+
+
+def cache_name(cache: str) -> str:
+    """How the prefix cache was, for people."""
+    return t("warm") if cache == "warm" else t("cold") if cache == "cold" else ""
+
+
+_SPREADS = (
+    "time_to_first_token_ms",
+    "inter_token_latency_ms",
+    "time_per_output_token_ms",
+    "end_to_end_ms",
+    "cold_time_to_first_token_ms",
+    "warm_time_to_first_token_ms",
+)
+_SINGLE = (
+    "target",
+    "concurrency",
+    "request_rate_per_s",
+    "cache",
+    "requests",
+    "errors",
+    "output_tokens_per_s",
+    "requests_per_s",
+    "output_tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "tokens_from",
+    "wall_s",
+)
+
+
+def render_csv(figures: Sequence[Figures]) -> str:
+    """One line for each target and load; columns are named as in the JSON, percentiles as `NAME_p50`."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    parts = ("mean", "p50", "p90", "p99")
+    writer.writerow([*_SINGLE, *(f"{name}_{part}" for name in _SPREADS for part in parts), "notes"])
+    for one in figures:
+        value = one.as_json()
+        spreads = [(value[name] or {}).get(part, "") for name in _SPREADS for part in parts]
+        single = ["" if value[name] is None else value[name] for name in _SINGLE]
+        writer.writerow([*single, *spreads, " ".join(one.notes)])
+    return out.getvalue()
+
+
+def render_markdown(figures: Sequence[Figures], sentences: Sequence[str]) -> str:
+    """A table for a page or a pull request, and sentences below it; times in ms."""
+    head = (
+        t("target"),
+        t("at once"),
+        t("cache"),
+        t("requests"),
+        t("errors"),
+        t("first token mean / p50 / p90 / p99"),
+        t("between tokens p50 / p99"),
+        t("a token p50"),
+        t("whole p50 / p99"),
+        t("tokens/s"),
+        t("requests/s"),
+    )
+    lines = [f"| {' | '.join(head)} |", f"|{'|'.join(['---', *['---:'] * (len(head) - 1)])}|"]
+    for one in figures:
+        cells = (
+            one.target.replace("|", "\\|"),
+            f"{one.rate_per_s:g}/s" if one.rate_per_s else str(one.concurrency),
+            cache_name(one.cache),
+            str(one.requests),
+            str(one.errors),
+            _several(one.time_to_first_token_ms, "mean", "p50", "p90", "p99"),
+            _several(one.inter_token_latency_ms, "p50", "p99"),
+            _several(one.time_per_output_token_ms, "p50"),
+            _several(one.end_to_end_ms, "p50", "p99"),
+            _number(one.output_tokens_per_s),
+            _number(one.requests_per_s),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    notes = dict.fromkeys(note for one in figures for note in one.notes)
+    bullets = [f"- {text}" for text in (*sentences, *notes)]
+    return "\n".join([*lines, *(["", *bullets] if bullets else [])]) + "\n"
+
+
+def _several(spread: Spread | None, *parts: str) -> str:
+    return " / ".join(_number(getattr(spread, part)) for part in parts) if spread else "-"

@@ -78,6 +78,16 @@ class Sample:
         return (self.token_s[-1] - self.token_s[0]) / (self.output_tokens - 1)
 
 
+def peak_in_flight(samples: Iterable[Sample]) -> int:
+    """How many requests were under way at most."""
+    edges = [edge for one in samples for edge in ((one.sent_s, 1), (one.ended_s, -1))]
+    most = now = 0
+    for _, step in sorted(edges):  # at the same moment an end comes before a beginning
+        now += step
+        most = max(most, now)
+    return most
+
+
 def stream_events(arrivals: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, str]]:
     """(when, data) of each server-sent event, whatever reads it was spread over; it came when its last line did."""
     pending = b""
@@ -115,7 +125,7 @@ def _parse(record: StreamRecord, max_tokens: int | None) -> Sample:
     begun = record.sent_s if record.due_s is None else record.due_s
     token_s: list[float] = []
     text: list[str] = []
-    size = 0
+    size = silent = 0
     usage: Mapping[str, Any] = {}
     finished = False
     for when, data in stream_events(record.arrivals):
@@ -141,15 +151,18 @@ def _parse(record: StreamRecord, max_tokens: int | None) -> Sample:
                     size += _size(delta)
                     if isinstance(delta.get("content"), str):
                         text.append(delta["content"])
+                else:
+                    silent += 1
     if not token_s:
         return _failed(record, "no token")
     if not finished:
         return _failed(record, "the stream ended early")
     said = _whole(usage.get("completion_tokens")) or 0
     details = usage.get("prompt_tokens_details")
-    # Every chunk holds at least one token, and every token that was streamed at least one byte.
+    # Every chunk with text holds at least one token; a token has at least one byte, or came in a chunk without text (a
+    # special token, the first bytes of a character).
     is_short = 0 < said < len(token_s)
-    is_long = (max_tokens is not None and said > max_tokens) or said > max(size, len(token_s)) + _hidden_tokens(usage)
+    is_long = (max_tokens is not None and said > max_tokens) or said > size + silent + _hidden_tokens(usage)
     believed = said > 0 and not is_short and not is_long
     return Sample(
         sent_s=record.sent_s,

@@ -110,6 +110,19 @@ def plan_warm_up(options: WorkloadOptions, requests: int) -> tuple[Conversation,
     return plan_conversations(options, max(requests, distinct))
 
 
+def shared_tokens(options: WorkloadOptions) -> int:
+    """How many prompt tokens of a request with `seen` had been sent before, about and at least."""
+    if options.kind == "agent":
+        return options.prefix_tokens
+    if options.cache == "cold":
+        return 0
+    if options.kind == "random":
+        return min(options.prompt_tokens)
+    # Four characters make a token of English text, one or two of Chinese: this is the least.
+    sizes = [sum(len(str(message.get("content", ""))) for message in one.messages) // 4 for one in _choices(options)]
+    return min(sizes, default=0)
+
+
 def plan_arrivals(count: int, rate_per_s: float, seed: int) -> tuple[float, ...]:
     """When each is due, in seconds from the start: a Poisson process of that mean rate, the first at once."""
     chosen = random.Random(f"arrivals-{seed}")

@@ -6,25 +6,38 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from wizard.bench.compare import (
+    Price,
+    Ratio,
+    Taken,
+    Verdict,
+    compute_ratios,
+    cost_per_million_tokens,
+    judge_targets,
+)
+from wizard.bench.explain import Cause, PrefixProbe, ServerView, explain
 from wizard.bench.figures import ClientLoad, Figures, compute_figures
+from wizard.bench.network import Network, Reach, compute_network
 from wizard.bench.prompts import Prompt, parse_prompts
-from wizard.bench.render import render_table
-from wizard.bench.samples import Sample, parse_sample
+from wizard.bench.samples import Sample, parse_sample, peak_in_flight
 from wizard.bench.workloads import (
-    Ask,
     Cache,
     Conversation,
+    WorkloadKind,
     WorkloadOptions,
     plan_arrivals,
     plan_conversations,
     plan_warm_up,
+    shared_tokens,
 )
 from wizard.effects.streams import LoadResult, StreamJob, StreamLoad
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint
 from wizard.endpoint.requests import chat_request
+from wizard.flows.bench_server import ServerEyes
+from wizard.flows.bench_show import Progress, check_outputs, show_progress, show_report, write_outputs
 from wizard.flows.endpoints import EndpointOptions, resolve_endpoint
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, usage_error
@@ -32,6 +45,10 @@ from wizard.ui.screen import Screen
 
 # With several targets each has its requests in this many turns, so that all see the same hour of a shared server.
 _TURNS = 3
+_REACHES = 5
+_SECONDS_AT_A_RATE = 20
+# Below this share of hits the prefix cache is looked into.
+_FEW_HITS = 0.2
 
 
 class Load(Protocol):
@@ -46,6 +63,14 @@ class Load(Protocol):
         done: Callable[[], None] | None = None,
     ) -> LoadResult:
         """Send all, `concurrency` chains at a time, or each at its time."""
+        ...
+
+
+class ReachingLoad(Load, Protocol):
+    """One that can also tell what the way to a server takes."""
+
+    def reach(self, job: StreamJob, times: int) -> tuple[Reach, ...]:
+        """Fresh connections, one by one."""
         ...
 
 
@@ -125,6 +150,13 @@ class _Taken:
         )
 
 
+def _empty_job(endpoint: Endpoint) -> StreamJob:
+    """A request that a server refuses before it asks its model for anything."""
+    target = chat_request(endpoint, stream=True)
+    headers = (*target.headers, ("content-type", "application/json"), ("accept", "text/event-stream"))
+    return StreamJob(target.url, headers, b"{}")
+
+
 def _send(
     load: Load,
     endpoint: Endpoint,
@@ -135,13 +167,11 @@ def _send(
     rate_per_s: float | None = None,
     done: Callable[[], None] | None = None,
 ) -> tuple[list[Sample], LoadResult]:
-    target = chat_request(endpoint, stream=True)
-    headers = (*target.headers, ("content-type", "application/json"), ("accept", "text/event-stream"))
-
-    def job(ask: Ask) -> StreamJob:
-        return StreamJob(target.url, headers, ask.body(endpoint.model, ignore_eos=workload.ignore_eos))
-
-    chains = [[job(ask) for ask in conversation] for conversation in conversations]
+    empty = _empty_job(endpoint)
+    chains = [
+        [replace(empty, body=ask.body(endpoint.model, ignore_eos=workload.ignore_eos)) for ask in conversation]
+        for conversation in conversations
+    ]
     starts_s = plan_arrivals(len(chains), rate_per_s, workload.seed) if rate_per_s else ()
     result = load.run(chains, concurrency, starts_s=starts_s, done=done)
     asks = [ask for conversation in conversations for ask in conversation]
@@ -154,17 +184,23 @@ def _send(
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What to measure. requests None: twice the concurrency, at least eight. cache: "cold" gives each request a
-    beginning of its own; "warm" sends one prompt again and again. prompts_file: one prompt a line, in turn."""
+    """What to measure. requests None: twice the concurrency, at least eight; at a rate, 20 seconds of it. workload
+    empty: "file" with a file of prompts, else "random". caches: see WorkloadOptions; each is measured by itself.
+    rates: conversations a second, instead of fixed numbers at once. prices: by target. outputs: files to write, their
+    kind by their ending."""
 
     profiles: tuple[str, ...] = ()
     concurrency: tuple[int, ...] = (1, 4, 16)
+    rates: tuple[float, ...] = ()
     requests: int | None = None
-    max_tokens: int = 128
-    prompt_tokens: int = 256
+    workload: WorkloadKind | Literal[""] = ""
+    max_tokens: tuple[int, int] = (128, 128)
+    prompt_tokens: tuple[int, int] = (256, 256)
     prompts_file: str = ""
+    caches: tuple[Cache, ...] = ("cold",)
+    prices: tuple[tuple[str, Price], ...] = ()
+    outputs: tuple[str, ...] = ()
     seed: int = 0
-    cache: Cache = "cold"
     warmup: int = 1
     timeout_s: float = 300.0
     ignore_eos: bool = False
@@ -172,69 +208,117 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """All figures in the order they were taken, the warm-up's time to first token by target, and problems."""
+    """All figures in the order they were taken, the warm-up's time to first token by target, and what they say."""
 
     figures: tuple[Figures, ...]
     warmup_ms: dict[str, float]
-    problems: tuple[Problem, ...]
+    network: tuple[Network, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    causes: tuple[tuple[str, Cause], ...] = ()
+    costs: tuple[tuple[Figures, float], ...] = ()
+    problems: tuple[Problem, ...] = ()
 
-    def as_json(self, options: BenchOptions) -> dict[str, Any]:
+    def as_json(self, options: BenchOptions, workload: WorkloadOptions) -> dict[str, Any]:
         """The document of `bench --json`, without its schema_version."""
+
+        def bounds(value: tuple[int, int]) -> int | list[int]:
+            return value[0] if value[0] == value[1] else list(value)
+
         worst = any(problem.severity == "error" for problem in self.problems)
         return {
             "status": "error" if worst else "warning" if self.problems else "ok",
             "settings": {
-                "max_tokens": options.max_tokens,
-                "prompt_tokens": None if options.prompts_file else options.prompt_tokens,
+                "workload": workload.kind,
+                "max_tokens": bounds(options.max_tokens),
+                "prompt_tokens": bounds(options.prompt_tokens) if workload.kind == "random" else None,
+                "prefix_tokens": workload.prefix_tokens if workload.kind == "agent" else None,
                 "seed": options.seed,
-                "cache": options.cache,
+                "cache": options.caches[0] if len(options.caches) == 1 else "both",
                 "warmup_requests": options.warmup,
             },
             "results": [figures.as_json() for figures in self.figures],
             "warmup_time_to_first_token_ms": {name: round(value, 3) for name, value in self.warmup_ms.items()},
+            "network": [one.as_json() for one in self.network],
+            "ratios": [ratio.as_json() for ratio in self.ratios],
+            "costs": [
+                {
+                    "target": figures.target,
+                    "concurrency": figures.concurrency,
+                    "cache": figures.cache,
+                    "cost_per_million_tokens": round(cost, 4),
+                }
+                for figures, cost in self.costs
+            ],
+            "verdicts": [verdict.as_json() for verdict in self.verdicts],
+            "explanations": [cause.as_json(target) for target, cause in self.causes],
             "problems": [problem.as_json() for problem in self.problems],
         }
 
 
 def run_bench(
-    world: World, screen: Screen, given: EndpointOptions, options: BenchOptions, *, load: Load | None = None
+    world: World, screen: Screen, given: EndpointOptions, options: BenchOptions, *, load: ReachingLoad | None = None
 ) -> BenchReport:
-    """Measure every target at every concurrency, and show it. Raises ProblemError for targets that are not known."""
-    targets = _targets(world, screen, given, options)
+    """Measure every target at every load, say what it means, and show it. Raises ProblemError for targets that are not
+    known, and for files that cannot be read or written."""
+    check_outputs(world, options.outputs)
+    targets = [_Target(world, name, endpoint) for name, endpoint in _targets(world, screen, given, options)]
     load = load or StreamLoad(world.env, timeout_s=options.timeout_s)
     workload = _workload(world, options)
-    for _, endpoint in targets:
-        workload = workload.fitted(endpoint.max_model_len)
+    for target in targets:
+        # The same prompts for all, so that of the smallest context.
+        workload = workload.fitted(target.endpoint.max_model_len)
     warmup_ms: dict[str, float] = {}
-    problems: list[Problem] = []
-    figures: list[Figures] = []
-    for name, endpoint in targets:
-        warm_up = plan_warm_up(workload, options.warmup)
-        samples = _send(load, endpoint, workload, warm_up, 1)[0] if warm_up else []
-        good = [sample for sample in samples if not sample.error]
-        if good:
-            warmup_ms[name] = good[0].time_to_first_token_s * 1000
-    for concurrency in options.concurrency:
-        figures += _measure(screen, load, targets, workload, options, concurrency)
-    for one in figures:
-        if one.errors:
-            problems.append(_errors_problem(one))
-    report = BenchReport(tuple(figures), warmup_ms, tuple(problems))
+    taken: list[Taken] = []
+    loads = _loads(options)
+    warm_ups = options.warmup * len(options.caches) * len(targets)
+    requests = sum(_requests(options, *one) for one in loads) * len(options.caches) * len(targets)
+    with show_progress(screen, warm_ups + requests) as progress:
+        for target in targets:
+            target.reached = load.reach(_empty_job(target.endpoint), _REACHES)
+        for cache in options.caches:
+            chosen = replace(workload, cache=cache)
+            for target in targets:
+                progress.say(t("{target}: warm-up", target=target.name))
+                first_ms = _warm_up(load, target, chosen, options, progress)
+                if first_ms is not None:
+                    warmup_ms.setdefault(target.name, first_ms)
+            for concurrency, rate in loads:
+                taken += _measure(load, targets, chosen, options, concurrency, rate, progress)
+    report = _judge(targets, taken, warmup_ms, workload, options)
+    write_outputs(world, options.outputs, report, report.as_json(options, workload))
     if screen.as_json:
-        screen.document(report.as_json(options))
+        screen.document(report.as_json(options, workload))
     else:
-        _show(screen, report, options)
+        show_report(screen, report, options, workload)
     return report
 
 
+class _Target:
+    """One endpoint and what is known of it. views: what its server said about each figures of its ladder."""
+
+    def __init__(self, world: World, name: str, endpoint: Endpoint) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.eyes = ServerEyes(world, endpoint)
+        self.reached: tuple[Reach, ...] = ()
+        self.views: list[tuple[Figures, ServerView | None]] = []
+
+
 def _workload(world: World, options: BenchOptions) -> WorkloadOptions:
+    if options.prompts_file and options.workload:
+        raise usage_error(
+            "prompts-and-workload",
+            t("`--prompts` and `--workload` both say what is asked."),
+            t("Leave one of them out."),
+        )
     prompts = _read_prompts(world, options.prompts_file) if options.prompts_file else ()
     return WorkloadOptions(
-        kind="file" if prompts else "random",
-        prompt_tokens=(options.prompt_tokens, options.prompt_tokens),
-        max_tokens=(options.max_tokens, options.max_tokens),
+        kind=options.workload or ("file" if prompts else "random"),
+        prompt_tokens=options.prompt_tokens,
+        max_tokens=options.max_tokens,
         prompts=prompts,
-        cache=options.cache,
+        cache=options.caches[0],
         seed=options.seed,
         nonce=new_nonce(),
         ignore_eos=options.ignore_eos,
@@ -276,24 +360,73 @@ def _read_prompts(world: World, name: str) -> tuple[Prompt, ...]:
     return prompts
 
 
+def _loads(options: BenchOptions) -> tuple[tuple[int, float | None], ...]:
+    """(at once, a second): one of the two rules."""
+    if options.rates:
+        return tuple((1, rate) for rate in options.rates)
+    return tuple((concurrency, None) for concurrency in options.concurrency)
+
+
+def _requests(options: BenchOptions, concurrency: int, rate: float | None) -> int:
+    if options.requests:
+        return options.requests
+    return max(8, round(rate * _SECONDS_AT_A_RATE)) if rate else max(8, 2 * concurrency)
+
+
+def _warm_up(
+    load: Load, target: _Target, workload: WorkloadOptions, options: BenchOptions, progress: Progress
+) -> float | None:
+    """Requests that no figure counts: first-use compilation, connection pools, and the prefix cache where it is meant
+    to be warm. Returns the first one's time to first token in ms."""
+    conversations = plan_warm_up(workload, options.warmup)
+    if not conversations:
+        return None
+    samples, _ = _send(load, target.endpoint, workload, conversations, 1, done=progress.step)
+    return next((sample.time_to_first_token_s * 1000 for sample in samples if not sample.error), None)
+
+
 def _measure(
-    screen: Screen,
     load: Load,
-    targets: Sequence[tuple[str, Endpoint]],
+    targets: Sequence[_Target],
     workload: WorkloadOptions,
     options: BenchOptions,
     concurrency: int,
-) -> list[Figures]:
-    count = options.requests or max(8, 2 * concurrency)
-    conversations = plan_conversations(workload, count, part=str(concurrency))
-    taken = {name: _Taken() for name, _ in targets}
+    rate: float | None,
+    progress: Progress,
+) -> list[Taken]:
+    # A load's prompts are its own: the server has cached those of the load before.
+    count = _requests(options, concurrency, rate)
+    conversations = plan_conversations(workload, count, part=f"{rate or ''}x{concurrency}")
+    taken = {target.name: _Taken() for target in targets}
+    for target in targets:
+        target.eyes.begin()
     for numbers in _turns(len(conversations), concurrency, len(targets)):
-        for name, endpoint in targets:
+        for target in targets:
+            if rate:
+                progress.say(t("{target}: {rate:g} a second", target=target.name, rate=rate))
+            else:
+                progress.say(t("{target}: {count} at once", target=target.name, count=concurrency))
             chosen = [conversations[number] for number in numbers]
-            taken[name].add(_send(load, endpoint, workload, chosen, concurrency))
-            if screen.interactive and not screen.plain:
-                screen.step("running", t("{target}, {count} at once", target=name, count=concurrency))
-    return [taken[name].figures(name, concurrency, workload, None) for name, _ in targets]
+            with target.eyes:
+                sent = _send(load, target.endpoint, workload, chosen, concurrency, rate_per_s=rate, done=progress.step)
+            taken[target.name].add(sent)
+    found: list[Taken] = []
+    for target in targets:
+        one = taken[target.name]
+        at_once = peak_in_flight(one.samples) if rate else concurrency
+        figures = one.figures(target.name, at_once, workload, rate)
+        view = target.eyes.view()
+        if view and view.reading.prefix_hit_rate is not None and view.reading.prefix_hit_rate < _FEW_HITS:
+            view = replace(view, probe=_probe(target, conversations))
+        target.views.append((figures, view))
+        found.append((figures, tuple(one.samples)))
+    return found
+
+
+def _probe(target: _Target, conversations: Sequence[Conversation]) -> PrefixProbe | None:
+    """Of two requests of one conversation, or of the same request twice: a template that writes the time differs."""
+    longest = max(conversations, key=len)
+    return target.eyes.probe(longest[0], longest[min(1, len(longest) - 1)])
 
 
 def _turns(count: int, concurrency: int, targets: int) -> Iterator[range]:
@@ -301,6 +434,44 @@ def _turns(count: int, concurrency: int, targets: int) -> Iterator[range]:
     turns = 1 if targets == 1 else max(1, min(_TURNS, count // max(1, concurrency)))
     for turn in range(turns):
         yield range(count * turn // turns, count * (turn + 1) // turns)
+
+
+def _judge(
+    targets: Sequence[_Target],
+    taken: Sequence[Taken],
+    warmup_ms: dict[str, float],
+    workload: WorkloadOptions,
+    options: BenchOptions,
+) -> BenchReport:
+    prices = dict(options.prices)
+    network: list[Network] = []
+    causes: list[tuple[str, Cause]] = []
+    for target in targets:
+        lowest = next((one.time_to_first_token_ms for one, _ in target.views if one.time_to_first_token_ms), None)
+        way = compute_network(target.name, target.reached, lowest.p50 if lowest else None)
+        network.append(way)
+        for cache in options.caches:
+            ladder = [(figures, view) for figures, view in target.views if figures.cache == cache]
+            shared = shared_tokens(replace(workload, cache=cache))
+            known = {cause.code for name, cause in causes if name == target.name}
+            found = explain(ladder, way, tokens_shared=shared)
+            causes += [(target.name, cause) for cause in found if cause.code not in known]
+    ratios = compute_ratios(taken, options.seed) if len(targets) > 1 else ()
+    costs = [
+        (figures, cost)
+        for figures, _ in taken
+        if figures.target in prices and (cost := cost_per_million_tokens(figures, prices[figures.target])) is not None
+    ]
+    return BenchReport(
+        figures=tuple(figures for figures, _ in taken),
+        warmup_ms=warmup_ms,
+        network=tuple(network),
+        ratios=ratios,
+        verdicts=judge_targets(taken, ratios, prices),
+        causes=tuple(causes),
+        costs=tuple(costs),
+        problems=tuple(_errors_problem(figures) for figures, _ in taken if figures.errors),
+    )
 
 
 def _errors_problem(figures: Figures) -> Problem:
@@ -319,23 +490,3 @@ def _errors_problem(figures: Figures) -> Problem:
         severity="warning",
     )
     return replace(problem, severity="error") if figures.errors == figures.requests else problem
-
-
-def _show(screen: Screen, report: BenchReport, options: BenchOptions) -> None:
-    screen.title(
-        t(
-            "{tokens} tokens an answer at most, prefix cache {cache}, times in ms",
-            tokens=options.max_tokens,
-            cache=t("warm") if options.cache == "warm" else t("cold"),
-        )
-    )
-    for line in render_table(report.figures):
-        screen.line(f"  {line}")
-    notes: dict[str, list[str]] = {}
-    for figures in report.figures:
-        for note in figures.notes:
-            notes.setdefault(note, []).append(f"{figures.target} x {figures.concurrency}")
-    for note, places in notes.items():
-        screen.step("info", note, f"({', '.join(places)})")
-    for problem in report.problems:
-        screen.problem(problem)

@@ -1,0 +1,286 @@
+"""Targets side by side: ratios with intervals, what a million tokens cost, and one sentence for each purpose."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wizard.bench.figures import Figures, percentile
+from wizard.bench.samples import Sample
+from wizard.i18n import t
+
+Purpose = Literal["chat", "agent", "batch"]
+Quantity = Literal["time_to_first_token_ms", "time_per_output_token_ms", "end_to_end_ms", "output_tokens_per_s"]
+
+_RESAMPLES = 500
+# More samples than this tell the bootstrap nothing that so many do not.
+_MOST_SAMPLES = 400
+# A turn of a coding agent: a tool call with a short word before it.
+_AGENT_TOKENS = 150
+_CHAT_TOKENS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a target costs, in a currency that the user knows: for a million prompt and output tokens, or an hour."""
+
+    million_prompt: float = 0.0
+    million_output: float = 0.0
+    hour: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The second target's figure by the first's, with the interval that holds 95 of 100 resamplings."""
+
+    quantity: Quantity
+    first: str
+    second: str
+    concurrency: int
+    cache: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether the run can tell the two apart."""
+        return not self.low <= 1.0 <= self.high
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `ratios`."""
+        return {
+            "quantity": self.quantity,
+            "first": self.first,
+            "second": self.second,
+            "concurrency": self.concurrency,
+            "cache": self.cache,
+            "ratio": round(self.value, 4),
+            "low": round(self.low, 4),
+            "high": round(self.high, 4),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which target serves a purpose better. best: its name; empty where the run cannot tell."""
+
+    purpose: Purpose
+    best: str
+    sentence: str
+
+    def as_json(self) -> dict[str, Any]:
+        """One entry of `verdicts`."""
+        return {"purpose": self.purpose, "best": self.best, "sentence": self.sentence}
+
+
+Taken = tuple[Figures, Sequence[Sample]]
+
+
+def compute_ratios(taken: Sequence[Taken], seed: int = 0) -> tuple[Ratio, ...]:
+    """Every other target against the first one, at each concurrency and cache that both have."""
+    by_load: dict[tuple[int, str], list[Taken]] = {}
+    for figures, samples in taken:
+        by_load.setdefault((figures.concurrency, figures.cache), []).append((figures, samples))
+    found: list[Ratio] = []
+    for (concurrency, cache), (first, *others) in by_load.items():
+        for other in others:
+            for quantity, estimate in _ESTIMATES.items():
+                interval = _interval(_good(first[1]), _good(other[1]), estimate, seed)
+                if interval:
+                    names = (first[0].target, other[0].target)
+                    found.append(Ratio(quantity, *names, concurrency, cache, *interval))
+    return tuple(found)
+
+
+def _good(samples: Sequence[Sample]) -> list[Sample]:
+    return [sample for sample in samples if not sample.error][:_MOST_SAMPLES]
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return percentile(sorted(values), 50) if values else None
+
+
+def _first_token(samples: Sequence[Sample]) -> float | None:
+    return _median([sample.time_to_first_token_s for sample in samples])
+
+
+def _per_token(samples: Sequence[Sample]) -> float | None:
+    return _median([value for sample in samples if (value := sample.time_per_output_token_s) is not None])
+
+
+def _end_to_end(samples: Sequence[Sample]) -> float | None:
+    return _median([sample.end_to_end_s for sample in samples])
+
+
+def _throughput(samples: Sequence[Sample]) -> float | None:
+    """Tokens a second of one place; with as many places on both sides the ratio is that of the throughputs."""
+    seconds = sum(sample.end_to_end_s for sample in samples)
+    return sum(sample.output_tokens for sample in samples) / seconds if seconds else None
+
+
+_ESTIMATES: dict[Quantity, Callable[[Sequence[Sample]], float | None]] = {
+    "time_to_first_token_ms": _first_token,
+    "time_per_output_token_ms": _per_token,
+    "end_to_end_ms": _end_to_end,
+    "output_tokens_per_s": _throughput,
+}
+
+
+def _interval(
+    first: Sequence[Sample],
+    second: Sequence[Sample],
+    estimate: Callable[[Sequence[Sample]], float | None],
+    seed: int,
+) -> tuple[float, float, float] | None:
+    """(ratio, low, high) by the percentile bootstrap (Efron): each side is drawn again from itself."""
+    if not first or not second:
+        return None
+    one, other = estimate(first), estimate(second)
+    if not one or not other:
+        return None
+    chosen = random.Random(seed)
+    ratios: list[float] = []
+    for _ in range(_RESAMPLES):
+        below = estimate(chosen.choices(first, k=len(first)))
+        above = estimate(chosen.choices(second, k=len(second)))
+        if below and above:
+            ratios.append(above / below)
+    if not ratios:
+        return None
+    ratios.sort()
+    return other / one, percentile(ratios, 2.5), percentile(ratios, 97.5)
+
+
+def cost_per_million_tokens(figures: Figures, price: Price) -> float | None:
+    """What a million tokens of this workload, prompts and answers together, cost; None where that is not known.
+
+    An hour's price counts for the throughput that was measured: a server that idles costs more.
+    """
+    if figures.prompt_tokens is None or not figures.output_tokens or figures.wall_s <= 0:
+        return None
+    total = figures.prompt_tokens + figures.output_tokens
+    cost = figures.prompt_tokens / 1e6 * price.million_prompt + figures.output_tokens / 1e6 * price.million_output
+    cost += figures.wall_s / 3600 * price.hour
+    return cost / total * 1e6
+
+
+def judge_targets(taken: Sequence[Taken], ratios: Sequence[Ratio], prices: Mapping[str, Price]) -> tuple[Verdict, ...]:
+    """One sentence for each purpose, where there are two targets or more with answers."""
+    names = list(dict.fromkeys(figures.target for figures, _ in taken))
+    answered = [name for name in names if any(one.target == name and one.end_to_end_ms for one, _ in taken)]
+    if len(names) < 2 or not answered:
+        return ()
+    if len(answered) == 1:
+        purposes: tuple[Purpose, ...] = ("chat", "agent", "batch")
+        only = t("Only {name} gave whole answers.", name=answered[0])
+        return tuple(Verdict(purpose, answered[0], only) for purpose in purposes)
+    figures = [one for one, _ in taken if one.target in answered]
+    lowest = min(one.concurrency for one in figures)
+    alone = [one for one in figures if one.concurrency == lowest]
+    return (
+        _judge_latency("chat", alone, ratios, _CHAT_TOKENS),
+        _judge_latency("agent", alone, ratios, _AGENT_TOKENS),
+        _judge_batch(figures, ratios, prices),
+    )
+
+
+def _answer_s(figures: Figures, purpose: Purpose, tokens: int) -> float | None:
+    """Seconds of an answer with that many tokens, from the medians; an agent's beginning is cached where that is
+    known."""
+    first = figures.time_to_first_token_ms
+    if purpose == "agent" and figures.warm_first_token_ms:
+        first = figures.warm_first_token_ms
+    each = figures.time_per_output_token_ms
+    if first is None:
+        return None
+    return (first.p50 + (tokens - 1) * (each.p50 if each else 0.0)) / 1000
+
+
+def _judge_latency(purpose: Purpose, alone: Sequence[Figures], ratios: Sequence[Ratio], tokens: int) -> Verdict:
+    times: dict[str, float] = {}
+    for one in alone:
+        seconds = _answer_s(one, purpose, tokens)
+        if seconds is not None:
+            times[one.target] = min(seconds, times.get(one.target, seconds))
+    ordered = sorted(times, key=lambda name: times[name])
+    best, second = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
+    concurrency = alone[0].concurrency
+    close = not _told_apart(best, second, ratios, concurrency, ("time_to_first_token_ms", "time_per_output_token_ms"))
+    values = {"best": best, "second": second, "tokens": tokens, "one": times[best], "other": times[second]}
+    if close or best == second:
+        if purpose == "chat":
+            return Verdict(purpose, "", t("Chat: no difference between {best} and {second} that this run can tell.",
+                                          best=best, second=second))  # fmt: skip
+        return Verdict(purpose, "", t("Agent: no difference between {best} and {second} that this run can tell.",
+                                      best=best, second=second))  # fmt: skip
+    if purpose == "chat":
+        sentence = t(
+            "Chat: {best} is better: an answer of {tokens} tokens takes {one:.2f} s, with {second} {other:.2f} s.",
+            **values,
+        )
+    else:
+        sentence = t(
+            "Agent: {best} is better: a turn of {tokens} tokens takes {one:.2f} s, with {second} {other:.2f} s.",
+            **values,
+        )
+    return Verdict(purpose, best, sentence)
+
+
+def _told_apart(
+    one: str, other: str, ratios: Sequence[Ratio], concurrency: int, quantities: Sequence[Quantity]
+) -> bool:
+    """Whether any of the quantities differs for sure. Both are compared with the first target, not always with each
+    other: their intervals must then be apart."""
+    for quantity in quantities:
+        spans = {
+            ratio.second: (ratio.low, ratio.high)
+            for ratio in ratios
+            if ratio.quantity == quantity and ratio.concurrency == concurrency
+        }
+        low_one, high_one = spans.get(one, (1.0, 1.0))
+        low_other, high_other = spans.get(other, (1.0, 1.0))
+        if high_one < low_other or high_other < low_one:
+            return True
+    return False
+
+
+def _judge_batch(figures: Sequence[Figures], ratios: Sequence[Ratio], prices: Mapping[str, Price]) -> Verdict:
+    most: dict[str, Figures] = {}
+    for one in figures:
+        if (one.output_tokens_per_s or 0) > (most[one.target].output_tokens_per_s or 0 if one.target in most else 0):
+            most[one.target] = one
+    costs = {
+        name: cost
+        for name, one in most.items()
+        if name in prices and (cost := cost_per_million_tokens(one, prices[name])) is not None
+    }
+    if len(costs) > 1:
+        cheap, dear = sorted(costs, key=lambda name: costs[name])[:2]
+        sentence = t(
+            "Batch: {best} costs {one:.2f} for a million tokens, {second} {other:.2f}; they make {rate:.0f} and"
+            " {slower:.0f} tokens/s.",
+            best=cheap, second=dear, one=costs[cheap], other=costs[dear],
+            rate=most[cheap].output_tokens_per_s or 0, slower=most[dear].output_tokens_per_s or 0,
+        )  # fmt: skip
+        return Verdict("batch", cheap, sentence)
+    ordered = sorted(most, key=lambda name: -(most[name].output_tokens_per_s or 0))
+    best, second = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
+    rates = (most[best].output_tokens_per_s or 0.0, most[second].output_tokens_per_s or 0.0)
+    same_load = most[best].concurrency == most[second].concurrency
+    apart = not same_load or _told_apart(best, second, ratios, most[best].concurrency, ("output_tokens_per_s",))
+    if best == second or not apart:
+        return Verdict(
+            "batch",
+            "",
+            t("Batch: {best} and {second} make the same number of tokens, as far as this run can tell.",
+              best=best, second=second),
+        )  # fmt: skip
+    sentence = t(
+        "Batch: {best} makes {one:.0f} tokens/s at {count} at once, {second} {other:.0f} at {times}.",
+        best=best, second=second, one=rates[0], other=rates[1],
+        count=most[best].concurrency, times=most[second].concurrency,
+    )  # fmt: skip
+    return Verdict("batch", best, sentence)
