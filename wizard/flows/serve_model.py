@@ -37,6 +37,7 @@ class ServeAnswers:
     """What flags say. model None: the embedded default where no GPU is usable. port None: 8000 or the next free one.
 
     pins: vLLM's flags by `--set`. extra: words after `--`, given to vLLM as they are. key None: kept or made.
+    use_settings: take what `tune` wrote for this name and model.
     """
 
     model: str | None = None
@@ -52,6 +53,7 @@ class ServeAnswers:
     key: Secret | None = None
     timeout_s: float | None = None
     replace_running: bool = False
+    use_settings: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,11 @@ def prepare(
 ) -> Prepared:
     """Find or install the runtime, plan the model's flags, and fetch what is not here of it."""
     from wizard.flows.runtime import ensure_runtime
+    from wizard.flows.tuned import with_settings
 
+    answers, settings = with_settings(world, answers)
+    if settings:
+        screen.step("ok", t("settings of this server, as `tune` or you wrote them"), str(settings))
     if answers.model is not None:
         # A model that nobody knows is said before an install of several minutes, not after it.
         from wizard.flows.plan import ModelSource, observe_model
@@ -126,6 +132,9 @@ def planned_arguments(
     world: World, machine: Machine, answers: ServeAnswers, version: str
 ) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """Model, flags and variables for a start that is only shown; the embedded model is not fetched for it."""
+    from wizard.flows.tuned import with_settings
+
+    answers, _ = with_settings(world, answers)
     if answers.model is None:
         from wizard.serving import embedded
 
