@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "Units, compose, Kubernetes, proxies, dashboards, several machines."),
     "completion": ("completion", "What makes Tab complete commands, options and names in your shell."),
     "bench": ("bench", "Time to first token, between tokens, throughput: one endpoint, or several side by side."),
+    "tune": ("tune", "A measured search for faster flags: each trial a server of its own."),
     "watch": ("watch", "Live metrics of servers: load, KV cache, prefix hits, latencies, tokens/s, GPU."),
 }
 

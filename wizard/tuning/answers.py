@@ -47,7 +47,7 @@ def answer_body(model: str, question: str) -> dict[str, Any]:
 
 
 def parse_answer(document: Any) -> Answer | None:
-    """The answer in a chat completion, its text in one piece where no log-probabilities are told; None for no answer."""
+    """The answer in a chat completion, in one piece where no log-probabilities are told; None for no answer."""
     try:
         choice = document["choices"][0]
         content = (choice.get("logprobs") or {}).get("content")

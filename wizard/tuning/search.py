@@ -139,7 +139,8 @@ def has_optimiser() -> bool:
 
 
 def suggest(knobs: Sequence[Knob], trials: Sequence[Trial], goal: Goal, *, seed: int = 0) -> Setting | None:
-    """A combination that Optuna's TPE expects most of, given all trials; None without Optuna or when all were tried.
+    """A combination that Optuna's TPE expects most of, given all trials; None without Optuna, when all were tried, or
+    when it asks again and again for what was tried: it has found its best.
 
     The study is made anew from the history each time: the same history and seed give the same suggestion.
     """
