@@ -161,11 +161,17 @@ def observe_url(world: World, url: str, key: Secret | None, *, offline: bool = F
 
 
 def _anthropic_root(world: World, roots: tuple[str, ...], key: Secret | None) -> str | None:
-    """The first root that has `/v1/messages`; the likeliest where nobody knows; None where all say no."""
+    """The first root that has `/v1/messages`; the likeliest where nobody knows; None where all say no.
+
+    A root further on that only refuses the key says less than one before it that did not answer in time: LiteLLM has a
+    pass-through at `/anthropic` which wants a key of another's, and takes its time over a first request.
+    """
     unknown = False
     for root in roots:
-        there = has_messages(_post_nothing(world, f"{root}/v1/messages", key))
-        if there:
+        reply = _post_nothing(world, f"{root}/v1/messages", key)
+        there = has_messages(reply)
+        refused = isinstance(reply, HttpReply) and reply.status in (401, 403)
+        if there and not (unknown and refused):
             return root
         unknown = unknown or there is None
     return roots[0] if unknown else None
