@@ -1,9 +1,11 @@
 """The form of a URL is found by asking."""
 
+import time
 from typing import Any
 
 import pytest
 
+from wizard.flows import endpoints
 from wizard.flows.endpoints import EndpointOptions, find_lacking, observe_endpoint, observe_url
 from wizard.problems import ProblemError
 from wizard.secret import Secret
@@ -113,3 +115,14 @@ def test_what_is_no_url_is_wrong_usage(world: Any, url: str) -> None:
         observe_url(world, url, None)
     assert raised.value.problem.code == "base-url-invalid"
     assert raised.value.exit_code == 2
+
+
+def test_a_slow_root_is_not_given_up_for_a_pass_through_that_refuses_the_key(
+    world: Any, tiny_endpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As LiteLLM 1.108 answers the first request for messages after its start."""
+    monkeypatch.setattr(endpoints, "_PROBE_TIMEOUT_S", 0.5)
+    tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": [{"id": "m"}]})
+    tiny_endpoint.routes["POST /v1/messages"] = lambda headers, body: time.sleep(1) or (400, {"error": "late"})
+    tiny_endpoint.routes["POST /anthropic/v1/messages"] = lambda headers, body: (401, {"error": "key"})
+    assert observe_url(world, tiny_endpoint.url, None).anthropic_base_url == tiny_endpoint.url
