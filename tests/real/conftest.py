@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ from .installing import (
     system_program,
     tokenizer_gguf,
 )
-from .processes import end_marked, marked
+from .processes import PRINTED, end_marked, marked
 from .vllm_servers import Nursery, RealServer, serve_by_wizard, start_vllm, stop_by_wizard, stop_vllm
 
 SERVED_NAME = "Scripted/Ready-64k"
@@ -186,6 +187,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"real: installed and started, two to three at a time: {parts}")
         for pid, line in workshop.left.items():
             terminalreporter.write_line(f"real: was still running at the end: {pid} {line[:150]}")
+
+
+@pytest.fixture(autouse=True)
+def _real_clients_are_heard(leak_watch: Any) -> Iterator[None]:
+    """The leak test searches what real clients print, too."""
+    yield
+    leak_watch.hear("what a program printed", "\n".join(PRINTED))
+    PRINTED.clear()
 
 
 @pytest.fixture(scope="session")

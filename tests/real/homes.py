@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from .installing import HERE, Client, node
@@ -39,7 +39,6 @@ class Home:
 
     folder: Path
     programs: tuple[Path, ...] = ()
-    printed: list[str] = field(default_factory=list)
 
     @property
     def work(self) -> Path:
@@ -51,11 +50,9 @@ class Home:
         return environment(self.folder, self.programs, **more)
 
     def wizard(self, *arguments: str, within_s: float = 60, given: str | None = None, **env: str) -> Ended:
-        """Run `llm-setup` in the scratch repository. What it prints is kept for the leak test."""
+        """Run `llm-setup` in the scratch repository."""
         command = [sys.executable, "-m", "wizard", *arguments]
-        ended = run(command, env=self.env(**env), cwd=self.work, within_s=within_s, given=given)
-        self.printed.append(ended.stdout + ended.stderr)
-        return ended
+        return run(command, env=self.env(**env), cwd=self.work, within_s=within_s, given=given)
 
     def command(self, client: Client, program: Path, model: str, prompt: str) -> list[str]:
         """The program and the arguments that ask it one thing, headless."""

@@ -16,6 +16,8 @@ from pathlib import Path
 # In the environment of everything started here; children and daemons inherit it, whatever session they make.
 MARK_NAME = "LLM_SETUP_TEST_MARK"
 MARK = uuid.uuid4().hex
+# What everything started here printed since the leak test last took it.
+PRINTED: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ def run(
     seconds = time.monotonic() - begun
     printed = [path.read_text(encoding="utf-8", errors="replace") for path in (out, err)]
     out.unlink(), err.unlink()
+    PRINTED.extend(printed)
     return Ended(code, *printed, seconds)
 
 

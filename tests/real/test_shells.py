@@ -52,6 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, wizard_on_path: Path) -> Home
     return home
 
 
+@pytest.mark.shows_key("a program shows what it was given")
 @pytest.mark.parametrize("name", HOSTILE_MODELS)
 @pytest.mark.parametrize("shell", EVALUATE)
 def test_a_shell_gets_the_exact_values(shell: str, name: str, home: Home, find_shell: Callable[[str], Path]) -> None:

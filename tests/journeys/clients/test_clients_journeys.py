@@ -143,6 +143,7 @@ def test_use_takes_the_fallback_where_the_first_is_down(person: Any, endpoint: A
     assert "`dead` does not answer" in used.stderr
 
 
+@pytest.mark.shows_key("a shell is given the lines as its argument")
 def test_env_is_exact_for_a_shell(person: Any, endpoint: Any, planted_key: str) -> None:
     person.llm_setup("profiles", "add", "local", "--base-url", endpoint.url, key=planted_key)
     lines = person.llm_setup("env", "--shell", "bash").stdout

@@ -71,6 +71,7 @@ def test_the_panel_is_for_people_and_readable_without_symbols(hardware: Run) -> 
     assert "[" in ran.out
 
 
+@pytest.mark.shows_key("another's program was started with one")
 def test_memory_held_by_others_is_named_without_their_arguments(hardware: Run, holder: int) -> None:
     facts = EIGHT + f"process gpu=7 pid={holder} used=6000\nprocess gpu=7 pid=4194000 used=900 graphics=1\n"
     ran = hardware(facts, "--json")
