@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from wizard.effects.clock import Clock
 from wizard.effects.files import Files
-from wizard.effects.http import Http
 from wizard.effects.paths import StatePaths, state_paths
-from wizard.effects.processes import Processes
 from wizard.effects.profiles import ProfileStore
 from wizard.effects.secrets import SecretStore
-from wizard.effects.servers import ServerStore
+
+if TYPE_CHECKING:
+    from wizard.effects.http import Http
+    from wizard.effects.processes import Processes
+    from wizard.effects.servers import ServerStore
 
 Platform = Literal["linux", "darwin", "windows"]
+
+
+class _Late:
+    """Stands for an effect that is imported at its first use: `env` in a shell's start-up file sends no request and
+    starts no process, and would load TLS and subprocess for nothing (30 ms)."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        if "_made" not in self.__dict__:
+            self._made = self._make()
+        return getattr(self._made, name)
+
+
+def _http() -> Http:
+    from wizard.effects.http import Http
+
+    return Http()
+
+
+def _processes() -> Processes:
+    from wizard.effects.processes import Processes
+
+    return Processes()
 
 
 @dataclass(frozen=True)
@@ -34,7 +61,7 @@ class World:
     files: Files
     http: Http
     clock: Clock
-    processes: Processes = field(default_factory=Processes)
+    processes: Processes = field(default_factory=lambda: cast("Processes", _Late(_processes)))
 
     @cached_property
     def profiles(self) -> ProfileStore:
@@ -49,6 +76,8 @@ class World:
     @cached_property
     def servers(self) -> ServerStore:
         """Servers that llm-setup started."""
+        from wizard.effects.servers import ServerStore
+
         return ServerStore(self.files, self.processes, self.paths.servers)
 
 
@@ -63,6 +92,6 @@ def real_world() -> World:
         platform=platform,
         paths=state_paths(env),
         files=Files(),
-        http=Http(),
+        http=cast("Http", _Late(_http)),
         clock=Clock(),
     )
