@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+# How vLLM and the hub's own client are told where models are.
+HUB_VARIABLES = ("HF_ENDPOINT", "VLLM_USE_MODELSCOPE")
+
 
 @dataclass(frozen=True, slots=True)
 class StatePaths:
@@ -54,3 +57,20 @@ def state_paths(env: Mapping[str, str]) -> StatePaths:
     return StatePaths(
         dirs.user_config_path, dirs.user_state_path, dirs.user_data_path, dirs.user_cache_path, dirs.user_log_path
     )
+
+
+def hub_file(paths: StatePaths) -> Path:
+    """Which hub models are fetched from, as `NAME=value` lines; no file: Hugging Face, or what the environment says."""
+    return paths.config / "hub.env"
+
+
+def remembered_hub(paths: StatePaths, env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the hub that was chosen; none where the environment names one itself."""
+    if any(env.get(name) for name in HUB_VARIABLES):
+        return {}
+    try:
+        lines = hub_file(paths).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.partition("=") for line in lines)
+    return {name: value for name, _, value in pairs if name in HUB_VARIABLES and value}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from wizard.effects.clock import Clock
 from wizard.effects.files import Files
-from wizard.effects.paths import StatePaths, state_paths
+from wizard.effects.paths import StatePaths, remembered_hub, state_paths
 from wizard.effects.profiles import ProfileStore
 from wizard.effects.secrets import SecretStore
 
@@ -84,13 +84,15 @@ class World:
 def real_world() -> World:
     """This process's own surroundings."""
     env = dict(os.environ)
+    paths = state_paths(env)
+    env |= remembered_hub(paths, env)
     platform: Platform = "windows" if sys.platform == "win32" else "darwin" if sys.platform == "darwin" else "linux"
     return World(
         env=env,
         home=Path.home(),
         cwd=Path.cwd(),
         platform=platform,
-        paths=state_paths(env),
+        paths=paths,
         files=Files(),
         http=cast("Http", _Late(_http)),
         clock=Clock(),

@@ -185,7 +185,7 @@ def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key
     seen = observe_url(world, options.base_url, key, offline=options.offline)
     if seen.forms.pasted:
         say_pasted(screen, seen.forms.pasted)
-    endpoint = seen.endpoint(options.model or seen.forms.model or _only_model(seen.names), key)
+    endpoint = seen.endpoint(options.model or seen.forms.model or only_model(seen.names), key)
     return replace(endpoint, max_model_len=options.context_tokens or endpoint.max_model_len)
 
 
@@ -244,7 +244,8 @@ def _ask_models(world: World, base_url: str, key: Secret | None) -> HttpReply | 
     )
 
 
-def _only_model(names: tuple[str, ...]) -> str:
+def only_model(names: tuple[str, ...]) -> str:
+    """The one model that is served. Raises a usage problem for none and for several."""
     if len(names) == 1:
         return names[0]
     served = t("The server lists: {names}.", names=", ".join(names[:12])) if names else t("Example: --model qwen3-8b")

@@ -1,130 +1,286 @@
-"""The guided flow: hardware, clients, source, model, plan, install, start, prove, write, prove as each client."""
+"""The guided flow: hardware, clients, source, model, plan, install, start, prove, write, prove as each client.
+
+What comes next is decided by `init_road`; here each step is done: asked, or observed, shown and acted on. A step that
+fails shows its cause and, where somebody can be asked, the ways on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure
 from wizard.endpoint.model import Endpoint, Profile
+from wizard.endpoint.presets import all_presets
 from wizard.endpoint.urls import check_base_url
+from wizard.flows.init_road import (
+    EMBEDDED,
+    Answer,
+    Road,
+    Step,
+    WayOut,
+    check_road,
+    next_step,
+    parse_answers,
+    render_answers,
+    taken,
+    ways_out,
+)
 from wizard.flows.prove import Proof, prove_endpoint
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import choose_build
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError
+from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.secret import Secret
 from wizard.serving import embedded
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
-from wizard.ui.questions import Choice, Questions
+from wizard.text import display_width, pad
+from wizard.ui.questions import BackRequested, Choice, Questions
 from wizard.ui.screen import Screen
 
 if TYPE_CHECKING:
+    from wizard.catalog.rank import Ranked
+    from wizard.flows.endpoints import Observed
+    from wizard.flows.init_hub import Measured
     from wizard.flows.serve_model import ServeAnswers
-
-Source = Literal["serve", "url"]
-
-_MODELS_OFFERED = 8
+    from wizard.planning.model import ServePlan
+    from wizard.serving.runtime import Runtime
 
 # Written when none of the clients is installed here: the clients of most guides, and the shell.
 FIRST_CLIENTS = ("codex", "claude-code", "cline", "shell")
-
-
-@dataclass(frozen=True, slots=True)
-class InitAnswers:
-    """What flags have answered already; None or empty asks (or takes what is recommended).
-
-    base_url: use this endpoint, start nothing. vllm: path of an installed vLLM. pins: `FLAG=VALUE` for vLLM.
-    clients: names; `("none",)` writes no client file. profile: the name under which the endpoint is remembered.
-    """
-
-    base_url: str | None = None
-    model: str | None = None
-    key: Secret | None = None
-    clients: tuple[str, ...] = ()
-    vllm: str | None = None
-    host: str = "127.0.0.1"
-    port: int | None = None
-    context_tokens: int | None = None
-    pins: tuple[str, ...] = ()
-    profile: str | None = None
-    scope: Literal["user", "project"] = "user"
+# Under which the key of a run that was left is kept.
+_KEY_NAME = "init-key"
 
 
 @dataclass(slots=True)
 class Journey:
-    """What happened so far, for the JSON document; filled in by the stations of one run."""
+    """What happened so far, for the JSON document; filled in by the steps of one run."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     document: dict[str, Any] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a run goes. resume: go on with the answers of a run that was left; None: ask. save_to: where the answers are
+    written in the end."""
+
+    yes: bool = False
+    dry_run: bool = False
+    resume: bool | None = None
+    save_to: Path | None = None
+
+
+def read_answers(world: World, path: Path) -> dict[str, Answer]:
+    """The answers of a file. Raises a usage problem: it is not there, or it says what is no answer."""
+    try:
+        raw = world.files.read_some(path.expanduser(), 2**20)
+    except OSError as error:
+        raw, why = None, error.strerror or str(error)
+    else:
+        why = t("there is no such file")
+    if raw is None:
+        raise usage_error(
+            "answers-unreadable",
+            t("The answers in `{file}` cannot be read: {why}.", file=path, why=why),
+            t("`llm-setup init --save-answers FILE` writes one."),
+        )
+    return parse_answers(raw.decode("utf-8", "replace"), str(path))
+
+
 class InitFlow:
-    """One run of `init`. Stations are methods; each takes what it needs and returns what the next one needs."""
+    """One run of `init`. given: answers of flags and of a file, by the names of init_road.FIELDS."""
 
     def __init__(
-        self, world: World, screen: Screen, questions: Questions, answers: InitAnswers, *, yes: bool, dry_run: bool
+        self,
+        world: World,
+        screen: Screen,
+        questions: Questions,
+        given: Mapping[str, Answer],
+        *,
+        key: Secret | None = None,
+        manner: Manner | None = None,
     ) -> None:
-        self.world = world
+        self._world = world
         self.screen = screen
         self.questions = questions
-        self.answers = answers
-        self.yes = yes
-        self.dry_run = dry_run
+        self.key = key
+        self._given_key = key
+        self._ask_for_key = False
+        self.manner = manner or Manner()
+        self.road = Road(dict(given))
         self.journey = Journey()
+        self.machine: Machine | None = None
+        self.plan: ServePlan | None = None
+        self.runtime: Runtime | None = None
+        self.seen: Observed | None = None
+        self.measured: Measured | None = None
+        self.endpoint: Endpoint | None = None
+        self.profile: Profile | None = None
+        self.written: tuple[str, ...] = ()
+        self._with_hub: tuple[str, World] | None = None
+
+    @property
+    def world(self) -> World:
+        """The surroundings, with the hub that was chosen."""
+        hub = self.road.text("hub")
+        if not hub:
+            return self._world
+        if self._with_hub is None or self._with_hub[0] != hub:
+            from wizard.flows.init_hub import with_hub
+
+            self._with_hub = (hub, with_hub(self._world, hub))
+        return self._with_hub[1]
 
     def run(self) -> Journey:
         """The whole road. Raises ProblemError where it ends early; what was done until then is said on the screen."""
+        self._check_given()
         with self._station("hardware"):
-            machine = self._hardware()
-        clients = self._choose_clients()
-        if self._source() == "url":
-            with self._station("discover"):
-                endpoint, profile = self._given_endpoint()
-        else:
-            endpoint, profile = self._serve_here(machine, clients)
-        if not self.dry_run:
-            with self._station("prove"):
-                endpoint = self._prove(endpoint, profile)
-        with self._station("clients"):
-            written = self._write_clients(endpoint, clients)
-        if not self.dry_run:
-            with self._station("verify"):
-                self._verify(written)
-            self._what_now(endpoint)
+            self._hardware()
+        self._resume()
+        self._adopt()
+        try:
+            while (step := next_step(self.road)) != "finish":
+                try:
+                    self._do(step)
+                except BackRequested:
+                    self.road = self.road.back()
+                except ProblemError as error:
+                    self.road = self._way_on(step, error)
+                self._keep()
+        except KeyboardInterrupt:
+            if self._keeps and self.road.can_go_back:
+                self.screen.line()
+                self.screen.line(t("Left. `llm-setup init` goes on from here."))
+            raise
+        self._finish()
         return self.journey
 
-    # -- stations -------------------------------------------------------------------------------------------------
+    def _do(self, step: Step) -> None:
+        todo: dict[Step, Callable[[], None]] = {
+            "clients": self._ask_clients,
+            "source": self._ask_source,
+            "gateway": self._ask_gateway,
+            "base-url": self._ask_base_url,
+            "key": self._ask_key,
+            "served-model": self._ask_served_model,
+            "model": self._ask_model,
+            "hub": self._ask_hub,
+            "agree": self._ask_agreement,
+            "discover": self._discover,
+            "measure-hub": self._measure_hub,
+            "plan": self._plan,
+            "serve": self._serve,
+            "connect": self._connect,
+            "prove": self._prove,
+            "apply": self._apply,
+            "verify": self._verify,
+        }
+        todo[step]()
 
-    def _hardware(self) -> Machine:
-        from wizard.flows.hardware import observe_machine
+    def _answer(self, name: str, answer: Answer) -> None:
+        self.road = self.road.answered(name, answer)
 
-        self.screen.title(t("This machine"))
-        machine = observe_machine(self.world)
-        for gpu in machine.gpus:
-            total = t("unknown") if gpu.memory_total_gib is None else f"{gpu.memory_total_gib:.1f} GiB"
-            free = t("unknown") if gpu.memory_free_gib is None else f"{gpu.memory_free_gib:.1f} GiB"
-            self.screen.step("ok", gpu.name, t("{total}, {free} free", total=total, free=free))
-        if not machine.gpus:
-            self.screen.step("info", t("no GPU"), machine.unknown[0] if machine.unknown else "")
-        ram = t("unknown") if machine.ram_total_gib is None else f"{machine.ram_total_gib:.1f} GiB"
-        cores = machine.cpu.logical_cores or t("unknown")
-        self.screen.step("ok", machine.cpu.name or machine.cpu.architecture, t("{n} cores, {ram}", n=cores, ram=ram))
-        return machine
+    def _did(self, step: Step) -> None:
+        self.road = self.road.did(step)
 
-    def _choose_clients(self) -> tuple[str, ...]:
-        from wizard.flows.clients import applied_names, choose_clients, installed_clients, load_clients
+    # -- what is given, and what is kept --------------------------------------------------------------------------
+
+    def _check_given(self) -> None:
+        given = dict(self.road.given)
+        if "base_url" in given:
+            check_base_url(str(given["base_url"]))
+            given.setdefault("source", "url")
+        if "gateway" in given:
+            self._preset(str(given["gateway"]))
+            given.setdefault("source", "gateway")
+        if given.get("clients") == ("none",):
+            given["clients"] = ()
+        elif "clients" in given:
+            from wizard.flows.clients import choose_clients, load_clients
+
+            names = cast("tuple[str, ...]", given["clients"])
+            given["clients"] = tuple(c.spec.name for c in choose_clients(load_clients(self.world), names))
+        if "hub" in given:
+            from wizard.flows.init_hub import check_hub
+
+            given["hub"] = check_hub(str(given["hub"]))
+        self.road = replace(self.road, given=given)
+        check_road(self.road)
+
+    @property
+    def _kept_in(self) -> Path:
+        return self._world.paths.state / "init-answers.toml"
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether answers are kept for a later run: those that somebody gave, of a run that changes things."""
+        return self.questions.may_ask and not self.manner.dry_run
+
+    def _keep(self) -> None:
+        if not self._keeps:
+            return
+        if not self.road.can_go_back:
+            self._world.files.remove(self._kept_in)
+            return
+        kept = self.road.kept()
+        if kept.get("key") == "given" and self.key is not None:
+            self._world.secrets.put(_KEY_NAME, self.key)
+        content = render_answers(kept).encode()
+        if self._world.files.read_bytes(self._kept_in) != content:
+            self._world.files.write_private(self._kept_in, content)
+
+    def _forget(self) -> None:
+        if self._keeps:
+            self._world.files.remove(self._kept_in)
+            if self._world.secrets.get(f"store:{_KEY_NAME}") is not None:
+                self._world.secrets.forget(_KEY_NAME)
+
+    def _resume(self) -> None:
+        """Take up the answers of a run that was left, where the user wants that."""
+        if self.manner.resume is False or not (self._keeps or self.manner.resume):
+            return
+        raw = self._world.files.read_bytes(self._kept_in)
+        if raw is None:
+            return
+        try:
+            kept = parse_answers(raw.decode("utf-8", "replace"), str(self._kept_in), kept=True)
+        except ProblemError as error:
+            self.screen.step("warning", error.problem.what)
+            return
+        if self.manner.resume is None:
+            said = "; ".join(
+                f"{name}: {_said(answer)}" for name, answer in kept.items() if name not in ("key", "agree")
+            )
+            self.screen.title(t("An earlier run was left"))
+            for line in self.screen.fit(said, "  ", "  "):
+                self.screen.line(line)
+            rows = [Choice("on", t("Go on with these answers")), Choice("anew", t("Begin anew"))]
+            if self.questions.choose("--resume", t("Go on where it was left?"), rows, "on") == "anew":
+                self._forget()
+                return
+        if kept.get("key") == "given" and self.key is None:
+            self.key = self._world.secrets.get(f"store:{_KEY_NAME}")
+            if self.key is None:
+                del kept["key"]
+        self.road = self.road.resumed(kept)
+
+    def _adopt(self) -> None:
+        """A server that was asked for, and runs already, is not planned beside itself."""
+        if self.road.text("source") == "serve" and self._healthy_server() is not None:
+            self.road = self.road.reopened("source").answered("source", "running")
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def _ask_clients(self) -> None:
+        from wizard.flows.clients import applied_names, installed_clients, load_clients
 
         known = load_clients(self.world)
-        if self.answers.clients == ("none",):
-            return ()
-        if self.answers.clients:
-            return tuple(client.spec.name for client in choose_clients(known, self.answers.clients))
         installed = {spec.name for spec in installed_clients(self.world)}
         applied = set(applied_names(self.world))
         # Coding agents call tools; SDKs and curl are there on most machines, and nobody asked for their files.
@@ -133,52 +289,384 @@ class InitFlow:
         rows = [
             Choice(name, f"{client.spec.title}{t(' (installed)') if name in installed else ''}")
             for name, client in known.items()
-            if client.spec.has_scope(self.answers.scope)
+            if client.spec.has_scope(self._scope)
         ]
-        return self.questions.several("--client NAME", t("Which clients should use it?"), rows, recommended)
+        # What is here comes first: on a small terminal the rest is below the edge.
+        rows.sort(key=lambda row: (row.value not in recommended, row.value not in installed))
+        self._answer(
+            "clients",
+            self.questions.several(
+                "--client NAME",
+                t("Which clients should use it?"),
+                rows,
+                recommended,
+                may_go_back=self.road.can_go_back,
+            ),
+        )
 
-    def _source(self) -> Source:
-        if self.answers.base_url is not None:
-            return "url"
+    def _ask_source(self) -> None:
+        running = self._healthy_server()
+        rows = []
+        if running is not None:
+            title = t("The server here: {model}", model=running.served_name)
+            rows.append(Choice("running", title))
+        not_here = t("vLLM runs in WSL, not on Windows itself") if self.world.platform == "windows" else ""
+        rows.append(Choice("serve", t("Here: install and start vLLM"), not_here))
+        rows.append(Choice("url", t("At a URL that I have, with its key")))
+        rows.append(Choice("gateway", t("At a gateway or service, by name")))
+        rows.sort(key=lambda row: bool(row.disabled))
+        self._answer(
+            "source",
+            self.questions.choose(
+                "--base-url URL`, `--gateway NAME`, `--here",
+                t("Where should the model run?"),
+                rows,
+                rows[0].value,
+                may_go_back=self.road.can_go_back,
+            ),
+        )
+
+    def _ask_gateway(self) -> None:
+        # Those with a host of their own are services; the others are programs on this machine.
+        presets = sorted(all_presets(), key=lambda preset: (not preset.hosts, preset.id))
+        rows = [Choice(preset.id, f"{preset.title}  {preset.openai_base_url}") for preset in presets]
+        self._answer(
+            "gateway",
+            self.questions.choose(
+                "--gateway NAME", t("Which one?"), rows, rows[0].value, may_go_back=self.road.can_go_back
+            ),
+        )
+
+    def _preset(self, name: str) -> str:
+        from wizard.flows.endpoints import preset_url
+
+        return preset_url(name)
+
+    def _ask_base_url(self) -> None:
+        suggested = self._preset(self.road.text("gateway")) if self.road.text("gateway") else None
+        if suggested and check_base_url(suggested) == suggested and "RESOURCE" not in suggested:
+            self.road = self.road.assuming("base_url", suggested)
+            return
+        self._answer(
+            "base_url",
+            self.questions.text(
+                "--base-url URL", t("Base URL"), suggested, check=_wrong_url, may_go_back=self.road.can_go_back
+            ),
+        )
+
+    def _ask_key(self) -> None:
+        from wizard.clients.keys import check_key, clean_key
+
+        # A key goes to the address that it was given for, and to no other that is typed later.
+        self.key = None if self._ask_for_key else self._given_key or self._remembered_key(self.road.text("base_url"))
+        if self.key is None and self.questions.may_ask:
+            question = t("Key (not shown; empty for none)")
+            found = clean_key(
+                self.questions.secret("LLM_SETUP_API_KEY", question, may_go_back=self.road.can_go_back)
+            ).key
+            if found is not None:
+                check_key(found, t("your answer"))
+            self.key = found
+            self._answer("key", "given" if found else "none")
+        else:
+            self.road = self.road.assuming("key", "given" if self.key else "none")
+
+    def _ask_served_model(self) -> None:
+        from wizard.flows.endpoints import only_model
+
+        assert self.seen is not None
+        names = self.seen.names
+        if self.seen.forms.model or len(names) == 1:
+            self.road = self.road.assuming("model", self.seen.forms.model or names[0])
+        elif not self.questions.may_ask:
+            only_model(names)
+        elif names:
+            rows = [Choice(name, name) for name in names]
+            self._answer(
+                "model",
+                self.questions.choose(
+                    "--model MODEL", t("Which model?"), rows, names[0], may_go_back=self.road.can_go_back
+                ),
+            )
+        else:
+            question = t("Model ID (the endpoint lists none)")
+            self._answer(
+                "model",
+                self.questions.text("--model MODEL", question, check=_not_empty, may_go_back=self.road.can_go_back),
+            )
+
+    def _ask_model(self) -> None:
+        from wizard.flows.init_model import GATEWAY, OTHER, offer_models
+        from wizard.flows.models import nothing_suits
+
+        has_gpu = choose_build(self._here).build != "cpu"
+        if not has_gpu and not self.questions.may_ask:
+            self.road = self.road.assuming("model", EMBEDDED)
+            return
+        ranked = self._ranked()
+        offer = offer_models(ranked, has_gpu=has_gpu, columns=self.screen.columns)
+        if not offer.suits and has_gpu:
+            problem = nothing_suits(ranked)
+            if not self.questions.may_ask:
+                raise ProblemError(problem)
+            self.screen.problem(problem)
+        if not has_gpu and self.questions.may_ask:
+            told = t("Without a GPU answers come slowly; for daily work take a URL or a gateway (Back).")
+            for line in self.screen.fit(told):
+                self.screen.line(line)
         chosen = self.questions.choose(
-            "--base-url URL",
-            t("Where should the model run?"),
-            [
-                Choice("serve", t("Here: install and start vLLM on this machine")),
-                Choice("url", t("Somewhere else: I have a URL and a key")),
-            ],
-            "serve",
+            "--model MODEL",
+            t("Which model? (context and speed are estimated)"),
+            offer.rows,
+            offer.recommended,
+            may_go_back=self.road.can_go_back,
         )
-        if chosen == "url":
-            url = self.questions.text("--base-url URL", t("Base URL"))
-            key = Secret(self.questions.secret("LLM_SETUP_API_KEY", t("Key (not shown; empty for none)")))
-            self.answers = replace(self.answers, base_url=url, key=key or self.answers.key)
-            return "url"
-        return "serve"
+        if chosen == GATEWAY:
+            self.road = self.road.reopened("source").answered("source", "gateway")
+        elif chosen == OTHER:
+            with suppress(BackRequested):
+                self._answer("model", self._search(ranked))
+        else:
+            self._answer("model", chosen)
 
-    def _given_endpoint(self) -> tuple[Endpoint, Profile]:
-        from wizard.flows.endpoints import EndpointOptions, observe_endpoint, observe_url
+    def _ranked(self) -> tuple[Ranked, ...]:
+        from wizard.catalog.rank import rank_models
+        from wizard.flows.models import client_needs
+        from wizard.planning.intent import Intent
 
-        assert self.answers.base_url is not None
-        check_base_url(self.answers.base_url)
+        needs = client_needs(self.world, self.road.words("clients"))
+        return rank_models(self._here, needs, Intent(context_tokens=self.road.number("context")))
+
+    def _search(self, ranked: tuple[Ranked, ...]) -> str:
+        """A model by a word, its name on the hub, or its folder. Raises BackRequested."""
+        from wizard.flows.init_model import FOUND_SHOWN, model_rows, search_models
+
+        while True:
+            said = self.questions.text(
+                "--model MODEL",
+                t("A word to search for, a hub id, or a folder"),
+                check=lambda line: self._no_model(ranked, line),
+                may_go_back=True,
+            )
+            found = search_models(ranked, said)
+            if "/" in said or not found or (len(found) == 1 and found[0].variant.model == said):
+                return said
+            rows = model_rows(found[:FOUND_SHOWN], self.screen.columns)
+            able = next((row.value for row in rows if not row.disabled), "")
+            if not able:
+                rows = tuple(replace(row, disabled="") for row in rows)
+            with suppress(BackRequested):
+                question = t("Which of these?")
+                return self.questions.choose("--model MODEL", question, rows, able or rows[0].value, may_go_back=True)
+
+    def _no_model(self, ranked: tuple[Ranked, ...], line: str) -> str:
+        from wizard.flows.init_model import search_models
+
+        if not line:
+            return t("A name is needed.")
+        if "/" in line or (self.world.cwd / line).exists() or search_models(ranked, line):
+            return ""
+        return t("Nothing in the catalogue has that in its name; a hub id has the form `owner/name`.")
+
+    def _measure_hub(self) -> None:
+        """Look whether the hub is quick enough, where something is to be fetched from it."""
+        from wizard.effects.hub import HubCache
+        from wizard.flows.init_hub import hub_name, measure_hub
+        from wizard.planning.hub import is_hub_id, offline
+
+        model = self.road.text("model")
+        fetched = (
+            model != EMBEDDED
+            and is_hub_id(model)
+            and not (self.world.cwd / model).is_dir()
+            and not offline(self.world.env)
+            and HubCache(self.world.env, self.world.home).snapshot(model) is None
+        )
+        slow = False
+        if fetched and self.questions.may_ask and not self.road.text("hub"):
+            self.screen.title(t("Where models come from"))
+            self.measured = measure_hub(self.world, hub_name(self.world.env), model)
+            slow = self.measured.slow
+            self.screen.step("warning" if slow else "ok", self.measured.host, self.measured.said)
+        self.road = replace(self.road, slow_hub=slow)
+        self._did("measure-hub")
+
+    def _ask_hub(self) -> None:
+        from wizard.flows.init_hub import hub_name, measure_hub, measure_hubs, remember_hub
+
+        model = self.road.text("model")
+        first = self.measured or measure_hub(self._world, hub_name(self._world.env), model)
+        measured = measure_hubs(self._world, model, first)
+        rows = [Choice(hub.name, f"{hub.host}  {hub.said}") for hub in measured]
+        rows.append(Choice("", t("Another mirror, by its URL")))
+        chosen = self.questions.choose(
+            "--hub NAME",
+            t("Where should models be fetched from? (measured just now)"),
+            rows,
+            rows[0].value,
+            may_go_back=self.road.can_go_back,
+        )
+        if not chosen:
+            try:
+                chosen = self.questions.text("--hub URL", t("URL of the mirror"), check=_wrong_url, may_go_back=True)
+            except BackRequested:
+                return
+            chosen = check_base_url(chosen)
+        self._answer("hub", chosen)
+        if not self.manner.dry_run and remember_hub(self._world, chosen):
+            self.screen.step("ok", t("remembered for later downloads"), "--hub")
+
+    def _ask_agreement(self) -> None:
+        if self.manner.dry_run or not self.questions.may_ask:
+            self.road = self.road.assuming("agree", "yes")
+            return
+        go = t("Start") if self.runtime is not None else t("Install vLLM and start")
+        rows = [
+            Choice("yes", go),
+            Choice("flag", t("Change a flag")),
+            Choice("model", t("Take another model")),
+        ]
+        if self.plan is None:
+            rows.pop(1)
+        chosen = self.questions.choose("--yes", t("Go on?"), rows, "yes", may_go_back=self.road.can_go_back)
+        if chosen == "flag":
+            self._change_flag()
+        elif chosen == "model":
+            self.road = taken(self.road, "another-model", "plan")
+        else:
+            self._answer("agree", chosen)
+
+    def _change_flag(self) -> None:
+        """Fix one flag of the plan; what is wrong with it is said at once."""
+        assert self.plan is not None
+        rows = [Choice(flag.flag, " ".join(flag.words)) for flag in self.plan.flags]
+        rows.append(Choice("", t("Another flag of vLLM")))
+        with suppress(BackRequested):
+            flag = self.questions.choose("--set FLAG=VALUE", t("Which flag?"), rows, rows[0].value, may_go_back=True)
+            if not flag:
+                question = t("Flag, and its value after `=`")
+                said = self.questions.text("--set FLAG=VALUE", question, check=self._wrong_pin, may_go_back=True)
+            else:
+                now = next((one.value for one in self.plan.flags if one.flag == flag), None)
+                value = self.questions.text(
+                    "--set FLAG=VALUE",
+                    t("Value of {flag}", flag=flag),
+                    now,
+                    check=lambda line: self._wrong_pin(f"{flag}={line}" if line else flag),
+                    may_go_back=True,
+                )
+                said = f"{flag}={value}" if value else flag
+            said = said.removeprefix("--")
+            name = said.partition("=")[0]
+            kept = [pin for pin in self.road.words("set") if pin.partition("=")[0].removeprefix("--") != name]
+            self._answer("set", (*kept, said))
+
+    def _wrong_pin(self, text: str) -> str:
+        from wizard.flows.plan import checked_pins
+        from wizard.flows.serve_model import read_pin
+
+        try:
+            checked_pins((read_pin(text.removeprefix("--")),), self.plan.vllm_version if self.plan else None)
+        except ProblemError as error:
+            return error.problem.what
+        return ""
+
+    # -- where a step fails ---------------------------------------------------------------------------------------
+
+    def _way_on(self, step: Step, error: ProblemError) -> Road:
+        """The road after the user chose what to do about a problem. Raises it again where nobody can be asked, or the
+        user leaves."""
+        if not self.questions.may_ask or step not in _MENDABLE:
+            raise error
+        self.screen.line()
+        self.screen.problem(error.problem)
+        ways = [way for way in ways_out(self.road, step, error.problem.code) if self._possible(way)]
+        rows = [Choice(way, _way_title(way)) for way in ways]
+        # Going back is one of the ways already, by name.
+        way = cast(WayOut, self.questions.choose("--yes", t("What now?"), rows, rows[0].value))
+        if way == "leave":
+            raise LeftError(error)
+        road = taken(self.road, way, step)
+        self.road = road
+        if way == "change-flag":
+            self._change_flag()
+        elif way == "smaller-context":
+            self._ask_context()
+        elif way == "token":
+            self._ask_token()
+        self._ask_for_key = self._ask_for_key or way in ("another-key", "another-url", "gateway")
+        return self.road
+
+    def _possible(self, way: WayOut) -> bool:
+        if way in ("change-flag", "smaller-context"):
+            return self.plan is not None
+        return way != "serve-here" or self.world.platform != "windows"
+
+    def _ask_context(self) -> None:
+        assert self.plan is not None
+        fitting = self.plan.memory.max_model_len_fitting
+        usual = str(fitting if 0 < fitting < self.plan.max_model_len else max(1024, self.plan.max_model_len // 2))
+        with suppress(BackRequested):
+            said = self.questions.text(
+                "--context TOKENS", t("Tokens of context"), usual, check=_no_number, may_go_back=True
+            )
+            self._answer("context", int(said))
+
+    def _ask_token(self) -> None:
+        from wizard.flows.download import TOKEN_NAME
+
+        token = self.questions.secret("HF_TOKEN", t("Token of the hub (not shown)")).strip()
+        if token:
+            self.world.secrets.put(TOKEN_NAME, Secret(token))
+
+    # -- work -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _here(self) -> Machine:
+        assert self.machine is not None
+        return self.machine
+
+    @property
+    def _scope(self) -> Literal["user", "project"]:
+        return "project" if self.road.text("scope") == "project" else "user"
+
+    def _hardware(self) -> None:
+        from wizard.flows.hardware import observe_machine
+        from wizard.hardware.render import render_machine
+
+        self.screen.title(t("llm-setup: from this machine, or a URL and a key, to a coding agent that answers"))
+        self.screen.title(t("This machine"))
+        self.machine = observe_machine(self.world)
+        for line in render_machine(self.machine, choose_build(self.machine), symbols=self.screen.symbols):
+            text = line.lstrip()
+            for part in self.screen.fit(text, line[: len(line) - len(text)], "      "):
+                self.screen.line(part)
+
+    def _discover(self) -> None:
+        from wizard.flows.endpoints import observe_url, say_pasted
+
+        url = self.road.text("base_url")
         self.screen.title(t("Endpoint"))
-        key = self.answers.key or self._remembered_key(self.answers.base_url)
-        seen = observe_url(self.world, self.answers.base_url, key)
-        if seen.failure is not None:
-            trial = seen.endpoint(self.answers.model or "", key)
-            raise ProblemError(self._root_cause(trial) or no_answer(seen.openai_base_url, seen.failure))
-        options = EndpointOptions(base_url=self.answers.base_url, model=self.answers.model or "")
-        endpoint = observe_endpoint(self.world, self.screen, options, key)
-        name = self.answers.profile or _profile_name(endpoint.openai_base_url)
-        self.screen.step(
-            "ok",
-            endpoint.openai_base_url,
-            t("model {model}, key {key}", model=endpoint.model, key=t(endpoint.key_hint)),
-        )
-        profile = Profile(
+        with self._station("discover"):
+            self.seen = observe_url(self.world, url, self.key)
+            if self.seen.forms.pasted:
+                say_pasted(self.screen, self.seen.forms.pasted)
+            if self.seen.failure is not None:
+                trial = self.seen.endpoint(self.road.text("model"), self.key)
+                raise ProblemError(self._root_cause(trial) or no_answer(self.seen.openai_base_url, self.seen.failure))
+        self._did("discover")
+
+    def _connect(self) -> None:
+        assert self.seen is not None
+        endpoint = self.seen.endpoint(self.road.text("model"), self.key)
+        said = t("model {model}, key {key}", model=endpoint.model, key=t(endpoint.key_hint))
+        self.screen.step("ok", endpoint.openai_base_url, said)
+        name = self.road.text("profile") or _profile_name(endpoint.openai_base_url)
+        self.endpoint = replace(endpoint, name=name)
+        self.profile = Profile(
             name, endpoint.openai_base_url, endpoint.anthropic_base_url, endpoint.model, kind=endpoint.kind
         )
-        return replace(endpoint, name=name), profile
+        self._did("connect")
 
     def _remembered_key(self, url: str) -> Secret | None:
         """The key of an earlier run with the same URL, so that `init` twice needs it once."""
@@ -190,34 +678,6 @@ class InitFlow:
                 return self.world.secrets.get(profile.key_reference)
         return None
 
-    def _serve_here(self, machine: Machine, clients: tuple[str, ...]) -> tuple[Endpoint, Profile]:
-        record = self._healthy_server()
-        if record is None and self.dry_run:
-            return self._would_serve(machine, clients)
-        if record is None:
-            record = self._start_server(machine, clients)
-        key = self.world.secrets.get(record.key_reference) if record.key_reference else None
-        self.journey.document["server"] = {
-            "name": record.name,
-            "url": record.url,
-            "pid": record.pid,
-            "model": record.model,
-            "served_name": record.served_name,
-            "vllm_version": record.vllm_version,
-            "log": record.log,
-        }
-        profile = Profile(
-            name=self.answers.profile or record.name,
-            openai_base_url=f"{record.url}/v1",
-            anthropic_base_url=record.url,
-            model=record.served_name,
-            key_reference=record.key_reference,
-            max_model_len=record.max_model_len,
-            kind="vllm",
-            server=record.name,
-        )
-        return profile.endpoint(key), profile
-
     def _healthy_server(self) -> ServerRecord | None:
         """Our server, when it runs, answers, and is the one that was asked for: nothing is planned anew then, since a
         plan made beside a running server would see its memory as taken."""
@@ -227,12 +687,13 @@ class InitFlow:
         if record is None:
             return None
         seen = observe_server(self.world, record)
-        wanted = self.answers
+        road = self.road
+        wanted = road.text("model")
         same = (
-            wanted.model in (None, record.model, record.served_name)
-            and wanted.port in (None, record.port)
-            and not wanted.pins
-            and wanted.context_tokens in (None, record.max_model_len)
+            (wanted in ("", record.model, record.served_name) or (wanted == EMBEDDED and _is_embedded(record)))
+            and road.number("port") in (None, record.port)
+            and not road.words("set")
+            and road.number("context") in (None, record.max_model_len)
         )
         if seen.state == "ready" and same:
             self.screen.title(t("Server"))
@@ -243,31 +704,104 @@ class InitFlow:
             self.screen.step("warning", t("the server of an earlier run is not there any more"))
         return None
 
-    def _wanted(self, machine: Machine, clients: tuple[str, ...]) -> ServeAnswers:
+    def _wanted(self) -> ServeAnswers:
         """What is to be served, as `serve` would be told."""
         from wizard.flows.serve_model import ServeAnswers, read_pin
 
-        given = self.answers
+        road = self.road
+        model = road.text("model")
         return ServeAnswers(
-            model=given.model or self._recommended_model(machine, clients),
-            host=given.host,
-            port=given.port,
-            vllm=given.vllm,
-            context_tokens=given.context_tokens,
-            clients=clients,
-            pins=tuple(read_pin(text) for text in given.pins),
+            model=None if model == EMBEDDED else model,
+            host=road.text("host") or "127.0.0.1",
+            port=road.number("port"),
+            vllm=road.text("vllm") or None,
+            context_tokens=road.number("context"),
+            clients=road.words("clients"),
+            pins=tuple(read_pin(text) for text in road.words("set")),
             replace_running=True,
         )
 
-    def _would_serve(self, machine: Machine, clients: tuple[str, ...]) -> tuple[Endpoint, Profile]:
+    def _plan(self) -> None:
+        """What would be started, shown before anything is installed, fetched or started for it."""
+        from wizard.flows.plan import machine_name, show_choice
+        from wizard.flows.runtime import find_runtime, given_runtime
+        from wizard.flows.serve_model import plan_ahead
+        from wizard.serving.install_plan import TESTED_VERSION
+
+        if self.manner.dry_run:
+            self._did("plan")
+            return
+        wanted = self._wanted()
+        self.plan = None
+        self.runtime = given_runtime(self.world, wanted.vllm) if wanted.vllm else None
+        self.runtime = self.runtime or find_runtime(self.world, self.screen, self._here)
+        version = self.runtime.vllm_version if self.runtime else TESTED_VERSION
+        plan = plan_ahead(self.world, self._without_our_server(), wanted, version)
+        self.plan = plan
+        show_choice(self.screen, replace(plan, problems=()), machine_name(self._here))
+        self.journey.document["plan"] = plan.as_json()
+        if plan.problems:
+            raise ProblemError(plan.problems[0])
+        self._did("plan")
+
+    def _without_our_server(self) -> Machine:
+        """This machine with the GPU memory that our server holds counted as free: the new one takes its place."""
+        record = self.world.servers.load(DEFAULT_NAME)
+        ours = set(self.world.processes.session_members(record.pid)) if record and record.pid else set()
+        if not ours:
+            return self._here
+        gpus = tuple(
+            gpu
+            if gpu.memory_free_gib is None
+            else replace(
+                gpu,
+                memory_free_gib=gpu.memory_free_gib
+                + sum(held.memory_used_gib or 0.0 for held in gpu.processes if held.pid in ours),
+                processes=tuple(held for held in gpu.processes if held.pid not in ours),
+            )
+            for gpu in self._here.gpus
+        )
+        return replace(self._here, gpus=gpus)
+
+    def _serve(self) -> None:
+        record = self.world.servers.load(DEFAULT_NAME) if self.road.text("source") == "running" else None
+        if record is None and self.manner.dry_run:
+            self._would_serve()
+            return
+        if record is None:
+            record = self._start_server()
+        key = self.world.secrets.get(record.key_reference) if record.key_reference else None
+        self.journey.document["server"] = {
+            "name": record.name,
+            "url": record.url,
+            "pid": record.pid,
+            "model": record.model,
+            "served_name": record.served_name,
+            "vllm_version": record.vllm_version,
+            "log": record.log,
+        }
+        self.profile = Profile(
+            name=self.road.text("profile") or record.name,
+            openai_base_url=f"{record.url}/v1",
+            anthropic_base_url=record.url,
+            model=record.served_name,
+            key_reference=record.key_reference,
+            max_model_len=record.max_model_len,
+            kind="vllm",
+            server=record.name,
+        )
+        self.endpoint = self.profile.endpoint(key)
+        self._did("serve")
+
+    def _would_serve(self) -> None:
         """The endpoint that a start would give, for `--dry-run`; its key is made at the start."""
         from wizard.flows.serve_dry import plan_dry_run, show_dry_run
 
-        would = plan_dry_run(self.world, self.screen, machine, self._wanted(machine, clients))
+        would = plan_dry_run(self.world, self.screen, self._here, self._wanted())
         show_dry_run(self.screen, would)
         self.journey.document["serve"] = would.as_json()
         root = f"http://{would.host}:{would.port}"
-        profile = Profile(
+        self.profile = Profile(
             name=DEFAULT_NAME,
             openai_base_url=f"{root}/v1",
             anthropic_base_url=root,
@@ -276,78 +810,60 @@ class InitFlow:
             kind="vllm",
             server=DEFAULT_NAME,
         )
-        return profile.endpoint(Secret("made-when-the-server-starts")), profile
+        self.endpoint = self.profile.endpoint(Secret("made-when-the-server-starts"))
+        self._did("serve")
 
-    def _start_server(self, machine: Machine, clients: tuple[str, ...]) -> ServerRecord:
+    def _start_server(self) -> ServerRecord:
         from wizard.flows.serve_model import prepare, serve_model
 
-        wanted = self._wanted(machine, clients)
+        wanted = self._wanted()
         with self._station("prepare"):
             self.screen.title(t("vLLM and model"))
             prepared = prepare(
                 self.world,
                 self.screen,
-                machine,
+                self._here,
                 wanted,
                 ask_token=lambda text: self.questions.secret("HF_TOKEN", text),
+                runtime=self.runtime,
             )
+        self.runtime = prepared.runtime
         if prepared.plan is not None:
-            from wizard.flows.plan import machine_name, show_choice
-
-            show_choice(self.screen, prepared.plan, machine_name(machine))
             self.journey.document["plan"] = prepared.plan.as_json()
+            if self.plan is not None and wanted.model is not None and prepared.plan.flags != self.plan.flags:
+                version = prepared.plan.vllm_version
+                self.screen.step("info", t("planned again for vLLM {version}", version=version))
+            # The plan was shown with its warnings; only that of the embedded model is not among them.
             prepared = replace(prepared, warnings=prepared.warnings if wanted.model is None else ())
         with self._station("start"):
             self.screen.title(t("Start"))
-            return serve_model(self.world, self.screen, prepared, wanted, yes=self.yes, agree=self._agree)
+            return serve_model(self.world, self.screen, prepared, wanted, yes=self.manner.yes, agree=self._agree)
 
     def _agree(self, question: str) -> bool:
         return self.questions.confirm("--yes", question)
 
-    def _recommended_model(self, machine: Machine, clients: tuple[str, ...]) -> str | None:
-        """The best for this machine and these clients; None, which is the embedded one, where there is no GPU."""
-        if choose_build(machine).build == "cpu":
-            return None
-        from wizard.catalog.rank import rank_models
-        from wizard.flows.models import client_needs, nothing_suits
-        from wizard.planning.intent import Intent
-
-        needs = client_needs(self.world, clients)
-        ranked = rank_models(machine, needs, Intent(context_tokens=self.answers.context_tokens))
-        best = [row for row in ranked if row.suits][:_MODELS_OFFERED]
-        if not best:
-            raise ProblemError(nothing_suits(ranked))
-        rows = [
-            Choice(
-                row.variant.model,
-                t(
-                    "{model}  ~{context} tokens of context, {size:.1f} GiB",
-                    model=row.variant.model,
-                    context=f"{row.context_tokens or 0:,}",
-                    size=row.download_gib,
-                ),
-            )
-            for row in best
-        ]
-        rows.append(Choice("", t("another one")))
-        chosen = self.questions.choose("--model MODEL", t("Which model?"), rows, best[0].variant.model)
-        return chosen or self.questions.text("--model MODEL", t("Hub id or folder"))
-
-    def _prove(self, endpoint: Endpoint, profile: Profile) -> Endpoint:
+    def _prove(self) -> None:
+        if self.manner.dry_run:
+            self._did("prove")
+            return
+        assert self.endpoint is not None and self.profile is not None
+        endpoint, profile = self.endpoint, self.profile
         self.screen.title(t("Proof: requests as clients send them"))
-        record = self.world.servers.load(profile.server) if profile.server else None
-        small = record is not None and Path(record.model).name == embedded.FOLDER_NAME
-        proof = prove_endpoint(self.world, self.screen, endpoint, ours=record is not None, calls_tools=not small)
-        self.journey.document["proof"] = [step.as_json() for step in proof.steps]
-        if not proof.ok:
-            raise ProblemError(self._why_unproved(endpoint, proof))
-        length = proof.models.get(endpoint.model) or endpoint.max_model_len
-        endpoint = replace(endpoint, speaks=proof.speaks, max_model_len=length)
-        reference = profile.key_reference
-        if endpoint.key and not reference:
-            reference = self.world.secrets.put(f"profile-{profile.name}", endpoint.key)
-        profile = replace(profile, speaks=tuple(sorted(proof.speaks)), max_model_len=length, key_reference=reference)
-        self.world.profiles.put(profile, activate=True)
+        with self._station("prove"):
+            record = self.world.servers.load(profile.server) if profile.server else None
+            small = record is not None and _is_embedded(record)
+            proof = prove_endpoint(self.world, self.screen, endpoint, ours=record is not None, calls_tools=not small)
+            self.journey.document["proof"] = [step.as_json() for step in proof.steps]
+            if not proof.ok:
+                raise ProblemError(self._why_unproved(endpoint, proof))
+            length = proof.models.get(endpoint.model) or endpoint.max_model_len
+            self.endpoint = endpoint = replace(endpoint, speaks=proof.speaks, max_model_len=length)
+            reference = profile.key_reference
+            if endpoint.key and not reference:
+                reference = self.world.secrets.put(f"profile-{profile.name}", endpoint.key)
+            speaks = tuple(sorted(proof.speaks))
+            self.profile = replace(profile, speaks=speaks, max_model_len=length, key_reference=reference)
+            self.world.profiles.put(self.profile, activate=True)
         self.journey.document["endpoint"] = {
             "profile": profile.name,
             "openai_base_url": endpoint.openai_base_url,
@@ -357,7 +873,7 @@ class InitFlow:
             "max_model_len": length,
             "speaks": sorted(proof.speaks),
         }
-        return endpoint
+        self._did("prove")
 
     def _why_unproved(self, endpoint: Endpoint, proof: Proof) -> Problem:
         """The doctor's root cause, with what the proof saw; the proof's own lines where the doctor finds none."""
@@ -383,57 +899,77 @@ class InitFlow:
         report = run_doctor(asked, self.screen, options)
         return next((found for found in report.diagnosis.findings if found.severity == "error"), None)
 
-    def _write_clients(self, endpoint: Endpoint, clients: tuple[str, ...]) -> tuple[str, ...]:
-        """The clients whose files now hold this endpoint: none when the question was answered with no."""
+    def _apply(self) -> None:
+        """Show the changes of the clients' files and write them: none where the question is answered with no."""
         from wizard.flows.clients import apply_clients
 
-        if not clients:
-            return ()
-        self.screen.title(t("Client files"))
-        applied = apply_clients(
-            self.world,
-            self.screen,
-            endpoint,
-            clients,
-            scope=self.answers.scope,
-            yes=self.yes,
-            dry_run=self.dry_run,
-            confirm=lambda text: self.questions.confirm("--yes", text),
-        )
-        self.journey.document["clients"] = [one.as_json() for one in applied]
-        return tuple(one.client for one in applied if one.status in ("applied", "unchanged"))
+        assert self.endpoint is not None
+        clients = self.road.words("clients")
+        self.written = ()
+        if clients:
+            self.screen.title(t("Client files"))
+            with self._station("clients"):
+                applied = apply_clients(
+                    self.world,
+                    self.screen,
+                    self.endpoint,
+                    clients,
+                    scope=self._scope,
+                    yes=self.manner.yes,
+                    dry_run=self.manner.dry_run,
+                    confirm=lambda text: self.questions.confirm("--yes", text, may_go_back=self.road.can_go_back),
+                )
+            self.journey.document["clients"] = [one.as_json() for one in applied]
+            self.written = tuple(one.client for one in applied if one.status in ("applied", "unchanged"))
+        self._did("apply")
 
-    def _verify(self, clients: tuple[str, ...]) -> None:
+    def _verify(self) -> None:
         """Each client's own request, from the file just written. One that fails is a problem, and the road ends well
         for the others."""
         from wizard.flows.verify import verify_clients
 
-        if not clients:
-            return
-        self.screen.title(t("Proof as each client, from its own file"))
-        verified = verify_clients(self.world, self.screen, clients)
-        self.journey.document["verified"] = [one.as_json() for one in verified]
-        failed = [one for one in verified if one.status == "failed"]
-        if failed:
-            problem = Problem(
-                "client-not-proved",
-                t("{count} of {total} clients would not get an answer.", count=len(failed), total=len(verified)),
-                t("Their own request, sent from the file as written, did not bring what they need."),
-                tuple(f"{one.client}: {one.request}: {one.detail}" for one in failed),
-                Fix(t("Look closer at one of them."), (f"llm-setup doctor --client {failed[0].client}",)),
-            )
-            self.journey.problems.append(problem)
-            self.screen.problem(problem)
+        if self.written and not self.manner.dry_run:
+            self.screen.title(t("Proof as each client, from its own file"))
+            with self._station("verify"):
+                verified = verify_clients(self.world, self.screen, self.written)
+            self.journey.document["verified"] = [one.as_json() for one in verified]
+            failed = [one for one in verified if one.status == "failed"]
+            if failed:
+                problem = Problem(
+                    "client-not-proved",
+                    t("{count} of {total} clients would not get an answer.", count=len(failed), total=len(verified)),
+                    t("Their own request, sent from the file as written, did not bring what they need."),
+                    tuple(f"{one.client}: {one.request}: {one.detail}" for one in failed),
+                    Fix(t("Look closer at one of them."), (f"llm-setup doctor --client {failed[0].client}",)),
+                )
+                self.journey.problems.append(problem)
+                self.screen.problem(problem)
+        self._did("verify")
 
-    def _what_now(self, endpoint: Endpoint) -> None:
+    def _finish(self) -> None:
+        self._forget()
+        if self.manner.dry_run:
+            return
+        if self.manner.save_to is not None:
+            kept = {name: answer for name, answer in self.road.kept().items() if name not in ("key", "agree")}
+            self._world.files.write_private(self.manner.save_to.expanduser(), render_answers(kept).encode())
+            self.screen.step("ok", t("answers saved; `llm-setup init --answers FILE` gives them again"))
         self.screen.title(t("What now"))
+        served = self.profile is not None and self.profile.server
         rows = (
-            ("llm-setup status", t("what the server does")),
+            ("llm-setup status", t("what the server does"))
+            if served
+            else ("llm-setup profiles", t("this endpoint, and others by name")),
             ("llm-setup doctor", t("when something does not work")),
             ("llm-setup clients restore --all --yes", t("every client file as it was")),
         )
+        width = max(display_width(command) for command, _ in rows)
         for command, what in rows:
-            self.screen.line(f"    {command:<40} {what}")
+            if self.screen.interactive and 8 + width + display_width(what) > self.screen.columns:
+                self.screen.line(f"    {command}")
+                self.screen.line(f"      {what}")
+            else:
+                self.screen.line(f"    {pad(command, width)}   {what}")
 
     @contextmanager
     def _station(self, name: str) -> Iterator[None]:
@@ -441,7 +977,60 @@ class InitFlow:
         try:
             yield
         finally:
-            self.journey.seconds[name] = round(self.world.clock.monotonic_s() - begun, 3)
+            spent = round(self.world.clock.monotonic_s() - begun, 3)
+            self.journey.seconds[name] = round(self.journey.seconds.get(name, 0.0) + spent, 3)
+
+
+class LeftError(Exception):
+    """The user saw a problem, and left."""
+
+    def __init__(self, error: ProblemError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code
+
+
+# Where a failure is met with a question. At another step it is one of usage, or of files that are not ours.
+_MENDABLE: tuple[Step, ...] = ("plan", "serve", "discover", "connect", "prove", "measure-hub")
+
+
+def _way_title(way: WayOut) -> str:
+    return {
+        "retry": t("Try again"),
+        "another-model": t("Take another model"),
+        "change-flag": t("Change a flag"),
+        "smaller-context": t("Take a smaller context"),
+        "another-hub": t("Fetch from another hub"),
+        "token": t("Enter a token of the hub"),
+        "another-url": t("Enter another URL"),
+        "another-key": t("Enter another key"),
+        "gateway": t("Take a gateway or a server elsewhere"),
+        "serve-here": t("Serve on this machine instead"),
+        "leave": t("Leave; the answers are kept"),
+    }[way]
+
+
+def _is_embedded(record: ServerRecord) -> bool:
+    return Path(record.model).name == embedded.FOLDER_NAME
+
+
+def _said(answer: Answer) -> str:
+    return ", ".join(answer) if isinstance(answer, tuple) else str(answer)
+
+
+def _wrong_url(line: str) -> str:
+    try:
+        check_base_url(line)
+    except ProblemError as error:
+        return error.problem.what
+    return ""
+
+
+def _not_empty(line: str) -> str:
+    return "" if line else t("A name is needed.")
+
+
+def _no_number(line: str) -> str:
+    return "" if line.isdecimal() and int(line) > 0 else t("A whole number is needed.")
 
 
 def no_answer(base: str, failure: HttpFailure) -> Problem:

@@ -88,8 +88,12 @@ def prepare(
     answers: ServeAnswers,
     *,
     ask_token: Callable[[str], str] | None = None,
+    runtime: Runtime | None = None,
 ) -> Prepared:
-    """Find or install the runtime, plan the model's flags, and fetch what is not here of it."""
+    """Find or install the runtime, plan the model's flags, and fetch what is not here of it.
+
+    runtime: the one that was found before.
+    """
     from wizard.flows.runtime import ensure_runtime
     from wizard.flows.tuned import with_settings
 
@@ -101,7 +105,8 @@ def prepare(
         from wizard.flows.plan import ModelSource, observe_model
 
         observe_model(world, answers.model, ModelSource())
-    runtime = ensure_runtime(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
+    if runtime is None:
+        runtime = ensure_runtime(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
     screen.step("ok", f"vLLM {runtime.vllm_version} ({runtime.build})", runtime.folder)
     if answers.model is None:
         if runtime.build != "cpu":
@@ -170,18 +175,48 @@ def _given_kv_space(world: World) -> int | None:
 
 def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, answers: ServeAnswers) -> Prepared:
     from wizard.flows.embedded import ensure_embedded_model
-    from wizard.flows.plan import plan_for
-    from wizard.serving.embedded import reasons, too_small_for_an_agent
+    from wizard.serving.embedded import too_small_for_an_agent
 
     model = ensure_embedded_model(world, screen, runtime)
     arguments = _embedded_arguments(model, answers)
-    # Its flags are fixed, so that the road is quick and tools work; the plan says what memory they take.
-    pins = pins_of(arguments)
+    environment = _embedded_environment(world, model)
+    plan = _embedded_plan(world, machine, answers, runtime.vllm_version, model, model.folder)
+    return Prepared(runtime, model.folder, arguments, environment, model.weights_gib, (too_small_for_an_agent(),), plan)
+
+
+def plan_ahead(world: World, machine: Machine, answers: ServeAnswers, version: str) -> ServePlan:
+    """The plan of a start, before anything is installed or fetched for it. version: the vLLM that will run.
+
+    Raises ProblemError where the model's facts cannot be had; what does not fit is in the plan's problems.
+    """
+    if answers.model is not None:
+        return _plan(world, machine, answers, version)
+    from wizard.serving import embedded
+
+    folder = world.paths.models / embedded.FOLDER_NAME
+    template = world.paths.models / embedded.CHAT_TEMPLATE
+    model = embedded.plan_embedded(str(folder), str(template), "own")
+    return _embedded_plan(world, machine, answers, version, model, embedded.MODEL_ID)
+
+
+def _embedded_environment(world: World, model: EmbeddedModel) -> dict[str, str]:
     environment = dict(model.environment)
     space = _given_kv_space(world) or int(environment["VLLM_CPU_KVCACHE_SPACE"])
-    environment["VLLM_CPU_KVCACHE_SPACE"] = str(space)
-    intent = Intent(vllm_version=runtime.vllm_version, pins=pins, kv_space_gib=space)
-    plan = plan_for(world, model.folder, machine=machine, intent=intent)
+    return environment | {"VLLM_CPU_KVCACHE_SPACE": str(space)}
+
+
+def _embedded_plan(
+    world: World, machine: Machine, answers: ServeAnswers, version: str, model: EmbeddedModel, name: str
+) -> ServePlan:
+    """Its flags are fixed, so that the road is quick and tools work; the plan says what memory they take. name: where
+    its facts are, its folder or its name in the catalogue."""
+    from wizard.flows.plan import plan_for
+    from wizard.serving.embedded import reasons
+
+    pins = pins_of(_embedded_arguments(model, answers))
+    space = int(_embedded_environment(world, model)["VLLM_CPU_KVCACHE_SPACE"])
+    intent = Intent(vllm_version=version, pins=pins, kv_space_gib=space)
+    plan = plan_for(world, name, machine=machine, intent=intent)
     why = reasons()
     given = {pin.flag for pin in answers.pins}
     flags = tuple(
@@ -189,8 +224,7 @@ def _embedded(world: World, screen: Screen, machine: Machine, runtime: Runtime, 
         for flag in plan.flags
     )
     # Too little memory is no reason not to try a model of 0.3 GiB: the estimate is of the whole server, and said.
-    plan = replace(plan, flags=flags, fits=True, problems=(), warnings=tuple(p.what for p in plan.problems))
-    return Prepared(runtime, model.folder, arguments, environment, model.weights_gib, (too_small_for_an_agent(),), plan)
+    return replace(plan, flags=flags, fits=True, problems=(), warnings=tuple(p.what for p in plan.problems))
 
 
 def pins_of(arguments: tuple[str, ...]) -> tuple[Pin, ...]:

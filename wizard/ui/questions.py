@@ -88,9 +88,9 @@ class Questions:
     def _select(self, question: str, rows: Sequence[Choice], recommended: str, may_go_back: bool) -> str:
         import questionary
 
-        how = t("(arrow keys, then Enter)")
+        shown, how = self._fitted(question, t("(arrow keys, then Enter)"))
         asked = questionary.select(
-            self._room_for(question, how),
+            shown,
             choices=self._rows(rows),
             default=recommended,
             instruction=how,
@@ -118,8 +118,9 @@ class Questions:
             how = t("(arrow keys to move, space to choose, Enter when done)")
             if may_go_back:
                 how = t("(arrow keys to move, space to choose, Enter when done, Esc to go back)")
+            shown, how = self._fitted(question, how)
             asked = questionary.checkbox(
-                self._room_for(question, how),
+                shown,
                 choices=self._rows(choices, recommended),
                 instruction=how,
                 **self._manner(),
@@ -145,10 +146,11 @@ class Questions:
             return self._line_until(question, recommended or "", check or _anything, may_go_back)
         import questionary
 
+        shown, how = self._fitted(question, t("(Esc to go back)") if may_go_back else "")
         asked = questionary.text(
-            question,
+            shown,
             default=recommended or "",
-            instruction=t("(Esc to go back)") if may_go_back else None,
+            instruction=how or None,
             validate=lambda line: (check or _anything)(line.strip()) or True,
             **self._manner(),
         )
@@ -168,9 +170,8 @@ class Questions:
             return said
         import questionary
 
-        asked = questionary.password(
-            f"{question} {t('(Esc to go back)')}" if may_go_back else question, **self._manner()
-        )
+        shown, how = self._fitted(question, t("(Esc to go back)") if may_go_back else "")
+        asked = questionary.password(f"{shown} {how}".rstrip(), **self._manner())
         return str(_ask(asked, may_go_back))
 
     def confirm(self, flag: str, question: str, *, recommended: bool = True, may_go_back: bool = False) -> bool:
@@ -189,7 +190,8 @@ class Questions:
         how = t("(Y/n)") if recommended else t("(y/N)")
         if may_go_back:
             how = t("(Y/n, Esc to go back)") if recommended else t("(y/N, Esc to go back)")
-        asked = questionary.confirm(question, default=recommended, instruction=f"{how} ", **self._manner())
+        shown, how = self._fitted(question, how)
+        asked = questionary.confirm(shown, default=recommended, instruction=f"{how} ", **self._manner())
         said = bool(_ask(asked, may_go_back))
         self._answered(question, t("Yes") if said else t("No"))
         return said
@@ -238,14 +240,13 @@ class Questions:
             )
         return rows
 
-    def _room_for(self, question: str, how: str) -> str:
-        """The question; on a line of its own where the terminal is too narrow for it and how to answer."""
-        if display_width(f"? {question} {how}") < self._screen.columns:
-            return question
-        lines = wrap(question, self._screen.columns - 3)
-        for line in lines[:-1]:
-            self._screen.line(line)
-        return lines[-1]
+    def _fitted(self, question: str, how: str) -> tuple[str, str]:
+        """The question, and how it is answered, with line ends where the terminal's width wants them."""
+        room = self._screen.columns - 1
+        if display_width(f"? {question} {how}") <= room:
+            return question, how
+        asked = "\n  ".join(wrap(question, room - 2))
+        return asked, "\n  " + "\n  ".join(wrap(how, room - 2)) if how else ""
 
     def _answered(self, question: str, said: str) -> None:
         for line in self._screen.fit(f"{question} {self._screen.paint(said, '1')}", "? ", "  "):

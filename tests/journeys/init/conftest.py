@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,23 @@ import pytest
 from tests.unit.flows.conftest import TinyEndpoint, vllm_like
 
 KEY = "sk-journey-00000000000000"
+STANDIN = Path(__file__).with_name("standin_vllm.py")
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+# SmolLM2-135M-Instruct's shape, from its own config.json.
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "dtype": "bfloat16",
+    "head_dim": 64,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "num_key_value_heads": 3,
+    "tie_word_embeddings": True,
+    "vocab_size": 49152,
+}
 
 
 @pytest.fixture
@@ -57,25 +78,120 @@ def llm_setup(environment: dict[str, str], home: Path) -> Callable[..., subproce
     return run
 
 
-@pytest.fixture
-def on_terminal(environment: dict[str, str], home: Path) -> Iterator[Callable[..., Any]]:
-    """Start it on a pseudo-terminal of 80 by 24."""
-    children: list[Any] = []
+class Terminal:
+    """`llm-setup` on a pseudo-terminal: what it shows is awaited, and answered."""
 
-    def start(*argv: str) -> Any:
-        env = {**os.environ, **environment}
+    def __init__(self, child: Any) -> None:
+        self.child = child
+        self.shown = ""
+
+    def sees(self, *texts: str) -> Terminal:
+        """Wait for these texts, one after the other, wherever lines break."""
+        for text in texts:
+            pattern = r"[\s\x1b\[0-9;?A-Za-z]*?".join(map(re.escape, text.split(" ")))
+            self.child.expect(pattern)
+            self.shown += self.child.before + self.child.after
+        return self
+
+    def types(self, text: str) -> Terminal:
+        self.child.send(text)
+        return self
+
+    def enter(self) -> Terminal:
+        return self.types("\r")
+
+    def escape(self) -> Terminal:
+        return self.types("\x1b")
+
+    def down(self, times: int = 1) -> Terminal:
+        return self.types("\x1b[B" * times)
+
+    def up(self, times: int = 1) -> Terminal:
+        return self.types("\x1b[A" * times)
+
+    def ends(self, code: int = 0) -> Terminal:
+        """Wait for its end with this exit code."""
+        self.child.expect(pexpect.EOF)
+        self.shown += self.child.before
+        self.child.wait()
+        assert self.child.exitstatus == code, self.text[-3000:]
+        return self
+
+    def kill(self) -> None:
+        """As `kill -9`."""
+        self.child.kill(signal.SIGKILL)
+        self.child.wait()
+
+    @property
+    def text(self) -> str:
+        """All that was shown, without what steers a terminal."""
+        return ANSI.sub("", self.shown).replace("\r", "")
+
+
+@pytest.fixture
+def on_terminal(environment: dict[str, str], home: Path) -> Iterator[Callable[..., Terminal]]:
+    """Start it on a pseudo-terminal of 80 by 24, or of so many columns."""
+    started: list[Terminal] = []
+
+    def start(*argv: str, columns: int = 80, **more: str) -> Terminal:
         child = pexpect.spawn(
             sys.executable,
             ["-m", "wizard", *argv],
-            env=env,
+            env={**environment, **more},
             cwd=str(home),
-            dimensions=(24, 80),
+            dimensions=(24, columns),
             timeout=30,
             encoding="utf-8",
         )
-        children.append(child)
-        return child
+        started.append(Terminal(child))
+        return started[-1]
 
     yield start
-    for child in children:
-        child.close(force=True)
+    for terminal in started:
+        terminal.child.close(force=True)
+
+
+class Machine:
+    """A machine with a stand-in vLLM and the small model; `behave` changes how the next start goes."""
+
+    def __init__(self, home: Path, environment: dict[str, str]) -> None:
+        self.own = home / "own"
+        self.vllm = home / "venv"
+        self._mode = home / "mode"
+        environment["STANDIN_MODE"] = str(self._mode)
+        environment.pop("LLM_SETUP_API_KEY", None)
+        python = self.vllm / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f"#!/bin/sh\nexport STANDIN_PYTHON=\"$0\"\nexec '{sys.executable}' -I '{STANDIN}' \"$@\"\n")
+        python.chmod(0o755)
+        model = self.own / "data" / "models" / "SmolLM2-135M-Instruct"
+        model.mkdir(parents=True)
+        (model / "config.json").write_text(json.dumps(CONFIG))
+        (model / "tokenizer.json").write_text("{}")
+        head = json.dumps({"t": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+        (model / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+
+    def behave(self, mode: str) -> None:
+        self._mode.write_text(mode)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is remembered of the server."""
+        found: dict[str, Any] = json.loads((self.own / "state/servers/local.json").read_text())
+        return found
+
+    @property
+    def kept(self) -> Path:
+        """Where the answers of a run that was left are."""
+        return self.own / "state/init-answers.toml"
+
+    def close(self) -> None:
+        with suppress(OSError, ValueError):
+            os.killpg(self.record["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def machine(home: Path, environment: dict[str, str]) -> Iterator[Machine]:
+    made = Machine(home, environment)
+    yield made
+    made.close()

@@ -3,34 +3,44 @@
 from pathlib import Path
 from typing import Any
 
-DOWN, SPACE, ENTER = "\x1b[B", " ", "\r"
-
 
 def test_questions_lead_to_written_files(on_terminal: Any, endpoint: Any, home: Path) -> None:
-    child = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
-    child.expect("Which clients should use it")
-    child.send(ENTER)
-    child.expect("Write these files")
-    child.send("y")
-    child.expect("What now")
-    child.wait()
-    assert child.exitstatus == 0
+    terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
+    terminal.sees("Which clients should use it").enter()
+    terminal.sees("Write these files").types("y")
+    terminal.sees("What now").ends()
     assert (home / ".codex/config.toml").exists()
 
 
 def test_no_leaves_every_file_as_it_was(on_terminal: Any, endpoint: Any, home: Path) -> None:
-    child = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex")
-    child.expect("Write these files")
-    child.send("n")
-    child.expect("What now")
-    child.wait()
+    terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex")
+    terminal.sees("Write these files").types("n")
+    terminal.sees("What now").ends()
     assert not (home / ".codex").exists()
 
 
 def test_ctrl_c_at_a_question_leaves_nothing(on_terminal: Any, home: Path) -> None:
-    child = on_terminal("init")
-    child.expect("Which clients should use it")
-    child.sendcontrol("c")
-    child.wait()
-    assert child.exitstatus == 130
+    terminal = on_terminal("init")
+    terminal.sees("Which clients should use it")
+    terminal.child.sendcontrol("c")
+    terminal.ends(130)
     assert list(home.iterdir()) == []
+
+
+def test_the_common_road_asks_five_questions_and_enter_answers_each(on_terminal: Any, machine: Any, home: Path) -> None:
+    terminal = on_terminal("init", "--vllm", str(machine.vllm))
+    asked = (
+        "Which clients should use it?",
+        "Where should the model run?",
+        "Which model?",
+        "Go on?",
+        "Write these files?",
+    )
+    for question in asked:
+        terminal.sees(question).enter()
+    terminal.sees("What now").ends()
+    # Each question is said once more with its answer.
+    assert terminal.text.count("\n? ") == len(asked), terminal.text
+    assert machine.record["model"].endswith("SmolLM2-135M-Instruct")
+    assert (home / ".codex/config.toml").exists()
+    assert not machine.kept.exists()
