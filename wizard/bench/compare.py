@@ -14,6 +14,9 @@ from wizard.i18n import t
 Purpose = Literal["chat", "agent", "batch"]
 Quantity = Literal["time_to_first_token_ms", "time_per_output_token_ms", "end_to_end_ms", "output_tokens_per_s"]
 
+# What a target was put under: (requests a second or 0, at once or 0). Ascending is rising.
+Load = tuple[float, float]
+
 _RESAMPLES = 500
 # More samples than this tell the bootstrap nothing that so many do not.
 _MOST_SAMPLES = 400
@@ -38,7 +41,7 @@ class Ratio:
     quantity: Quantity
     first: str
     second: str
-    concurrency: int
+    load: Load
     cache: str
     value: float
     low: float
@@ -55,7 +58,8 @@ class Ratio:
             "quantity": self.quantity,
             "first": self.first,
             "second": self.second,
-            "concurrency": self.concurrency,
+            "concurrency": None if self.load[0] else int(self.load[1]),
+            "request_rate_per_s": self.load[0] or None,
             "cache": self.cache,
             "ratio": round(self.value, 4),
             "low": round(self.low, 4),
@@ -79,19 +83,26 @@ class Verdict:
 Taken = tuple[Figures, Sequence[Sample]]
 
 
+def load_of(figures: Figures) -> Load:
+    """At a rate, how many were under way at once is the server's doing."""
+    return (figures.rate_per_s, 0.0) if figures.rate_per_s else (0.0, float(figures.concurrency))
+
+
 def compute_ratios(taken: Sequence[Taken], seed: int = 0) -> tuple[Ratio, ...]:
-    """Every other target against the first one, at each concurrency and cache that both have."""
-    by_load: dict[tuple[int, str], list[Taken]] = {}
+    """Every other target against the first one, at each load and cache that both have."""
+    by_load: dict[tuple[Load, str], list[Taken]] = {}
     for figures, samples in taken:
-        by_load.setdefault((figures.concurrency, figures.cache), []).append((figures, samples))
+        by_load.setdefault((load_of(figures), figures.cache), []).append((figures, samples))
     found: list[Ratio] = []
-    for (concurrency, cache), (first, *others) in by_load.items():
+    for (load, cache), (first, *others) in by_load.items():
         for other in others:
             for quantity, estimate in _ESTIMATES.items():
+                if quantity == "output_tokens_per_s" and load[0]:
+                    continue  # at a rate it is the rate that sets the throughput
                 interval = _interval(_good(first[1]), _good(other[1]), estimate, seed)
                 if interval:
                     names = (first[0].target, other[0].target)
-                    found.append(Ratio(quantity, *names, concurrency, cache, *interval))
+                    found.append(Ratio(quantity, *names, load, cache, *interval))
     return tuple(found)
 
 
@@ -178,8 +189,8 @@ def judge_targets(taken: Sequence[Taken], ratios: Sequence[Ratio], prices: Mappi
         only = t("Only {name} gave whole answers.", name=answered[0])
         return tuple(Verdict(purpose, answered[0], only) for purpose in purposes)
     figures = [one for one, _ in taken if one.target in answered]
-    lowest = min(one.concurrency for one in figures)
-    alone = [one for one in figures if one.concurrency == lowest]
+    lowest = min(load_of(one) for one in figures)
+    alone = [one for one in figures if load_of(one) == lowest]
     return (
         _judge_latency("chat", alone, ratios, _CHAT_TOKENS),
         _judge_latency("agent", alone, ratios, _AGENT_TOKENS),
@@ -207,8 +218,8 @@ def _judge_latency(purpose: Purpose, alone: Sequence[Figures], ratios: Sequence[
             times[one.target] = min(seconds, times.get(one.target, seconds))
     ordered = sorted(times, key=lambda name: times[name])
     best, second = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
-    concurrency = alone[0].concurrency
-    close = not _told_apart(best, second, ratios, concurrency, ("time_to_first_token_ms", "time_per_output_token_ms"))
+    load = load_of(alone[0])
+    close = not _told_apart(best, second, ratios, load, ("time_to_first_token_ms", "time_per_output_token_ms"))
     values = {"best": best, "second": second, "tokens": tokens, "one": times[best], "other": times[second]}
     if close or best == second:
         if purpose == "chat":
@@ -229,16 +240,14 @@ def _judge_latency(purpose: Purpose, alone: Sequence[Figures], ratios: Sequence[
     return Verdict(purpose, best, sentence)
 
 
-def _told_apart(
-    one: str, other: str, ratios: Sequence[Ratio], concurrency: int, quantities: Sequence[Quantity]
-) -> bool:
+def _told_apart(one: str, other: str, ratios: Sequence[Ratio], load: Load, quantities: Sequence[Quantity]) -> bool:
     """Whether any of the quantities differs for sure. Both are compared with the first target, not always with each
     other: their intervals must then be apart."""
     for quantity in quantities:
         spans = {
             ratio.second: (ratio.low, ratio.high)
             for ratio in ratios
-            if ratio.quantity == quantity and ratio.concurrency == concurrency
+            if ratio.quantity == quantity and ratio.load == load
         }
         low_one, high_one = spans.get(one, (1.0, 1.0))
         low_other, high_other = spans.get(other, (1.0, 1.0))
@@ -269,8 +278,9 @@ def _judge_batch(figures: Sequence[Figures], ratios: Sequence[Ratio], prices: Ma
     ordered = sorted(most, key=lambda name: -(most[name].output_tokens_per_s or 0))
     best, second = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
     rates = (most[best].output_tokens_per_s or 0.0, most[second].output_tokens_per_s or 0.0)
-    same_load = most[best].concurrency == most[second].concurrency
-    apart = not same_load or _told_apart(best, second, ratios, most[best].concurrency, ("output_tokens_per_s",))
+    load = load_of(most[best])
+    same_load = load == load_of(most[second])
+    apart = not same_load or _told_apart(best, second, ratios, load, ("output_tokens_per_s",))
     if best == second or not apart:
         return Verdict(
             "batch",

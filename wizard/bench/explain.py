@@ -33,6 +33,8 @@ _FEW_HITS = 0.2
 # have larger ones).
 _LEAST_SHARED_TOKENS = 512
 _FULL = 0.9
+# A prompt that is read faster than this leaves nothing for a cache to save that times alone would show.
+_SLOW_PROMPT_MS = 150.0
 # More requests at once that bring less than this much more throughput: the server is full.
 _NO_GAIN = 1.1
 # Prompts below this are not worth a word about prefill.
@@ -249,7 +251,7 @@ def _prefix(figures: Figures, view: ServerView | None, tokens_shared: int) -> Ca
               cold=cold.p50, warm=warm.p50)
         )  # fmt: skip
     if helped is None:
-        if cold is None or warm.p50 < 0.7 * cold.p50:
+        if cold is None or cold.p50 < _SLOW_PROMPT_MS or warm.p50 < 0.7 * cold.p50:
             return None
     elif helped >= _FEW_HITS:
         return None

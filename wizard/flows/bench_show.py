@@ -194,7 +194,9 @@ def _show_comparison(screen: Screen, report: BenchReport) -> None:
         "output_tokens_per_s": t("tokens/s"),
     }
     for ratio in report.ratios:
-        load = f"x{ratio.concurrency}{f' {cache_name(ratio.cache)}' if ratio.cache == 'warm' else ''}"
+        rate, at_once = ratio.load
+        load = f"{rate:g}/s" if rate else f"x{at_once:g}"
+        load += f" {cache_name(ratio.cache)}" if ratio.cache == "warm" else ""
         detail = "" if ratio.decided else t("no difference that this run can tell")
         screen.step(
             "info",
