@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,6 +26,7 @@ from wizard.serving.record import DEFAULT_NAME, ServerRecord
 @click.option("--context", "context_tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of context.")
 @click.option("--set", "pins", multiple=True, metavar="FLAG=VALUE", help="Fix one of vLLM's flags; repeatable.")
 @click.option("--for", "clients", multiple=True, metavar="CLIENT", help="Plan for this client; repeatable.")
+@click.option("--from", "hub", type=click.Choice(["huggingface", "modelscope"]), help="Hub that MODEL is fetched from.")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="File with the key.  [default: made and kept]")
 @click.option("--vllm", metavar="PATH", help="An installed vLLM: its venv, `bin/vllm` or Python.")
 @click.option("--vllm-version", metavar="V", help="Install and use this version of vLLM.")
@@ -45,6 +47,7 @@ def command(
     context_tokens: int | None,
     pins: tuple[str, ...],
     clients: tuple[str, ...],
+    hub: str | None,
     api_key_file: Path | None,
     vllm: str | None,
     vllm_version: str | None,
@@ -86,6 +89,10 @@ def command(
         timeout_s=timeout_s,
         replace_running=replace_running,
     )
+    if hub:
+        # As vLLM and the hubs' own clients are told.
+        switch = "True" if hub == "modelscope" else ""
+        app = replace(app, world=replace(app.world, env={**app.world.env, "VLLM_USE_MODELSCOPE": switch}))
     machine = observe_machine(app.world)
     if app.dry_run:
         from wizard.flows.serve_dry import plan_dry_run, show_dry_run

@@ -38,10 +38,12 @@ def check_disk(world: World, folder: Path, needed_gib: float, what: str) -> None
         raise ProblemError(disk_problem(what, needed_gib, free, str(folder)))
 
 
-def install_beside(world: World, runtime: Runtime, folder: Path, packages: tuple[str, ...]) -> None:
-    """Put packages without their requirements into a folder of their own, for the runtime's Python; no environment
-    is changed. Raises PackageError."""
-    where = ("--no-deps", "--target", str(folder))
+def install_beside(
+    world: World, runtime: Runtime, folder: Path, packages: tuple[str, ...], *, with_requirements: bool = False
+) -> None:
+    """Put packages (without their requirements, unless told) into a folder of their own, for the runtime's Python; no
+    environment is changed. Raises PackageError."""
+    where = (*(() if with_requirements else ("--no-deps",)), "--target", str(folder))
     ways: list[list[str]] = []
     # The interpreter of the runtime, else ours: pure packages, and the runtime's may come without pip.
     for python in dict.fromkeys((runtime.python, sys.executable)):

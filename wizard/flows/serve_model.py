@@ -24,6 +24,7 @@ from wizard.serving.phases import Progress, advance, clean_line
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.serving.remedies import MAX_RESTARTS, next_start, restart_pause_s
 from wizard.serving.runtime import Runtime
+from wizard.serving.start import flag_value
 from wizard.ui.screen import Screen
 
 _LOOK_S = 0.3
@@ -121,11 +122,15 @@ def prepare(
     plan = _plan(world, machine, answers, runtime.vllm_version)
     if plan.problems:
         raise ProblemError(plan.problems[0])
-    ensure_model(world, screen, runtime, plan.serve_as, ask_token=ask_token)
+    place = ensure_model(world, screen, runtime, plan.serve_as, ask_token=ask_token)
+    arguments = _merged(plan.arguments, answers.extra)
+    if place != plan.serve_as and flag_value(arguments, "--served-model-name") is None:
+        # It lies in a folder of ours, and is asked for by its own name.
+        arguments = ("--served-model-name", plan.serve_as, *arguments)
     return Prepared(
         runtime,
-        plan.serve_as,
-        _merged(plan.arguments, answers.extra),
+        place,
+        arguments,
         dict(plan.env),
         plan.memory.weights_gib,
         plan.warnings,

@@ -10,37 +10,10 @@ from wizard.i18n import t
 from wizard.problems import Fix, Problem
 from wizard.serving.deaths import find_deaths
 
-NO_ROOM = 28  # ENOSPC, as the script's exit status
-
-# Run by the runtime's own Python, whose huggingface_hub resumes, verifies and knows mirrors, tokens and proxies.
-# Weights come as safetensors where the repository has them; copies for other programs (`original/`, GGUF, ONNX) stay.
-# What is on disk is counted from outside: bars of a library that changes them with each version are not read.
-DOWNLOAD_SCRIPT = """\
-import os, sys, threading, time
-os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-from huggingface_hub import HfApi, constants, snapshot_download, try_to_load_from_cache
-model, free = sys.argv[1], int(sys.argv[2])
-found = [(f.rfilename, f.size or 0) for f in HfApi().model_info(model, files_metadata=True).siblings]
-has_safe = any(name.endswith(".safetensors") and "/" not in name for name, _ in found)
-weights = (".safetensors",) if has_safe else (".bin", ".pt", ".pth")
-others = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py")
-files = [(n, s) for n, s in found if n.endswith(weights + others) and not n.startswith(("original/", "onnx/"))]
-missing = sum(s for n, s in files if not isinstance(try_to_load_from_cache(model, n), str))
-print("sizes %d %d" % (sum(s for _, s in files), missing), flush=True)
-if missing > free:
-    sys.exit(28)
-blobs = os.path.join(constants.HF_HUB_CACHE, "models--" + model.replace("/", "--"), "blobs")
-def tell():
-    while True:
-        time.sleep(1)
-        try:
-            print("done %d" % sum(entry.stat().st_blocks * 512 for entry in os.scandir(blobs)), flush=True)
-        except OSError:
-            pass
-threading.Thread(target=tell, daemon=True).start()
-folder = snapshot_download(model, allow_patterns=[name for name, _ in files])
-print("folder " + folder, flush=True)
-"""
+NO_ROOM = 28  # exit statuses of what fetches: ENOSPC
+NO_ACCESS = 41  # the hub wants a login
+# vLLM's own way to ModelScope would need its client inside the runtime; this one lies beside.
+MODELSCOPE_PACKAGES = ("modelscope-hub==0.5.1",)
 
 _SIZES = re.compile(r"^sizes (\d+) (\d+)$")
 _DONE = re.compile(r"^done (\d+)$")
@@ -71,6 +44,21 @@ def advance_download(progress: DownloadProgress, line: str) -> DownloadProgress:
     if line.startswith("folder "):
         return replace(progress, folder=line.removeprefix("folder "), done=progress.total)
     return progress
+
+
+def modelscope_gated(model: str, endpoint: str, lines: Sequence[str]) -> Problem:
+    """ModelScope wants a token for this model, or knows no such model: it answers both alike."""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return Problem(
+        "hf-gated-401",
+        t("ModelScope gives {model} only to who logs in.", model=model),
+        t("The model is private or gated, or its name is misspelt; the hub does not say which."),
+        (last[:400], endpoint),
+        fix=Fix(
+            t("Ask for access on the model's page, and give a token of yours."),
+            ("export MODELSCOPE_API_TOKEN=...",),
+        ),
+    )
 
 
 def judge_download(model: str, code: int, lines: Sequence[str]) -> Problem:

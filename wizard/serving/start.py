@@ -82,6 +82,8 @@ def plan_environment(
     env["DO_NOT_TRACK"] = "1"
     env["VLLM_LOGGING_COLOR"] = "0"
     if local_model:
+        # With it vLLM imports ModelScope's client, which need not be there.
+        env.pop("VLLM_USE_MODELSCOPE", None)
         env.setdefault("HF_HUB_OFFLINE", "1")
         env.setdefault("TRANSFORMERS_OFFLINE", "1")
     if runtime.build == "cpu":

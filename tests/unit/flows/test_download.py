@@ -67,9 +67,27 @@ def test_a_model_that_is_not_here_is_fetched(tmp_path: Path, screen: Screen) -> 
     assert len(hub.asked) == 1
 
 
-@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE"])
-def test_nothing_is_asked_offline_or_of_another_hub(tmp_path: Path, screen: Screen, name: str) -> None:
-    ensure_model(_world(tmp_path, Hub(), **{name: "1"}), screen, RUNTIME, MODEL)
+def test_nothing_is_asked_offline(tmp_path: Path, screen: Screen) -> None:
+    assert ensure_model(_world(tmp_path, Hub(), HF_HUB_OFFLINE="1"), screen, RUNTIME, MODEL) == MODEL
+
+
+def test_modelscopes_client_is_fetched_once_and_its_models_lie_in_folders(tmp_path: Path, screen: Screen) -> None:
+    hub = Hub((0, []), FETCHED, FETCHED)
+    world = _world(tmp_path, hub, VLLM_USE_MODELSCOPE="1")
+    folder = ensure_model(world, screen, RUNTIME, MODEL)
+    assert Path(folder).is_relative_to(tmp_path / "own")
+    assert ensure_model(world, screen, RUNTIME, MODEL) == folder
+    ensure_model(world, screen, RUNTIME, "someone/else")
+    assert hub.answers == []
+
+
+def test_modelscope_asks_once_for_a_token_of_its_own(tmp_path: Path, screen: Screen) -> None:
+    hub = Hub((0, []), (41, ["PermissionDeniedError: [403] no access"]), FETCHED)
+    world = _world(tmp_path, hub, VLLM_USE_MODELSCOPE="1")
+    ensure_model(world, screen, RUNTIME, MODEL, ask_token=lambda question: "ms-" + "secret" * 5)
+    assert "MODELSCOPE_API_TOKEN" not in hub.asked[1]
+    assert hub.asked[2]["MODELSCOPE_API_TOKEN"] == "ms-" + "secret" * 5
+    assert token_environment(world) == {}
 
 
 def test_nothing_is_asked_for_a_folder(tmp_path: Path, screen: Screen) -> None:
