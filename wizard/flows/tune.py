@@ -19,7 +19,7 @@ from wizard.effects.ports import free_port
 from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.streams import StreamLoad
 from wizard.effects.world import World
-from wizard.endpoint.exchange import HttpReply
+from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.endpoint.model import Endpoint
 from wizard.endpoint.requests import chat_request
 from wizard.flows.bench import Load, measure
@@ -64,10 +64,12 @@ from wizard.tuning.trials import (
     round_of,
 )
 from wizard.ui.screen import Screen
+from wizard.watching.reading import Snapshot, parse_snapshot, read_window
 
 # More failed requests than this, and figures of the others tell little.
 _MOST_FAILED = 0.05
 _ASK_S = 120.0
+_METRICS_S = 10.0
 # A first start with compilation, and its measuring, where no trial has told yet.
 _FIRST_TRIAL_S = 60.0
 
@@ -581,7 +583,9 @@ class _Search:
         rounds: list[Round] = []
         outcome: Outcome = "measured"
         for one in range(self._options.rounds):
-            rounds.append(self._round(endpoint, one, number, text))
+            before = self._snapshot(record)
+            figures = self._round(endpoint, one, number, text)
+            rounds.append(figures | self._told_by_the_server(before, self._snapshot(record)))
             best = best_trial(self.record.trials, self._options.goal, self.knobs)
             if one == 0 and self._options.rounds > 1 and clearly_worse(rounds[0], best, self._options.goal):
                 outcome = "pruned"
@@ -596,6 +600,28 @@ class _Search:
             what = t("{share} of its requests failed.", share=f"{failed_share(rounds):.0%}")
             return replace(trial, outcome="failed", code="bench-errors", what=what)
         return self._with_answers(trial, given, endpoint)
+
+    def _snapshot(self, record: ServerRecord) -> Snapshot | None:
+        reply = self._world.http.send(
+            HttpRequest("GET", record.url + "/metrics", timeout_s=_METRICS_S, trust_env=False)
+        )
+        if not isinstance(reply, HttpReply) or reply.status != 200:
+            return None
+        found = parse_snapshot(reply.text, self._world.clock.monotonic_s())
+        return found if found.has_metrics else None
+
+    @staticmethod
+    def _told_by_the_server(before: Snapshot | None, after: Snapshot | None) -> Round:
+        """What its own counters say of a round: the share of prompt tokens found in the prefix cache, preemptions."""
+        if before is None or after is None:
+            return {}
+        reading = read_window([before, after], 0.0)
+        found: Round = {}
+        if reading.prefix_hit_rate is not None:
+            found["prefix_hit_rate"] = reading.prefix_hit_rate
+        if reading.preemptions is not None:
+            found["preemptions"] = float(reading.preemptions)
+        return found
 
     def _round(self, endpoint: Endpoint, one: int, number: int, text: str) -> Round:
         options = self._options

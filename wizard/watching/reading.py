@@ -141,7 +141,7 @@ def read_window(snapshots: Sequence[Snapshot], window_s: float) -> Reading:
     now = snapshots[-1]
     restarts = sum(restarted(a, b) for a, b in pairwise(snapshots))
     first = 0
-    for at, snapshot in enumerate(snapshots):
+    for at, snapshot in enumerate(snapshots[:-1]):
         if now.at_s - snapshot.at_s >= window_s:
             first = at
     seen = list(snapshots[first:])

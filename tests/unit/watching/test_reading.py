@@ -47,6 +47,7 @@ def test_the_window_begins_at_the_last_look_that_is_old_enough() -> None:
     assert read_window(looks, 5).output_tokens_per_s == 20
     assert read_window(looks, 12).window_s == 15
     assert read_window(looks, 100).window_s == 25
+    assert read_window(looks, 0).window_s == 5
 
 
 def test_a_first_look_is_over_all_of_its_life_and_has_no_rates() -> None:
