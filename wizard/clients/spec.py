@@ -106,7 +106,8 @@ class ReadSpec:
 class RunSpec:
     """How the client is started on an endpoint with nothing of its own changed.
 
-    env: (variable, template), in which `{home}` stands for a scratch folder. args: templates, never with the key
+    env: (variable, template), in which `{home}` stands for a scratch folder and `{random}` for a word that nobody can
+    guess. args: templates, never with the key
     (arguments are public). files: (path in the scratch folder, template file). headless: arguments for one turn without
     a terminal, in which `{prompt}` stands for the task. unset: variables that must not reach the client.
     """

@@ -75,9 +75,11 @@ def prepare_run(world: World, client: Client, endpoint: Endpoint, folder: Path) 
     """The environment and leading arguments for the client, after its scratch files were written (0600)."""
     spec = client.spec
     values: Values = template_values(endpoint, spec, places_of(world))
+    random = secrets.token_hex(16)
 
     def filled(text: str, where: str) -> str:
-        return render_text(text, values, f"{spec.name} [run] {where}").replace("{home}", str(folder))
+        text = render_text(text, values, f"{spec.name} [run] {where}")
+        return text.replace("{home}", str(folder)).replace("{random}", random)
 
     for path, template in spec.run.files:
         text = render_text(client.templates[template], values, f"{spec.name}/{template}")

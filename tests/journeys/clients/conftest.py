@@ -47,7 +47,7 @@ class Person:
         self.state = folder / "state"
         for made in (self.home, self.work, self.bin):
             made.mkdir()
-        for name in ("codex", "claude", "cline"):
+        for name in ("codex", "claude", "cline", "open-webui"):
             program = self.bin / name
             program.write_text(STAND_IN.format(python=sys.executable, record=str(self.record)))
             program.chmod(0o755)

@@ -348,3 +348,11 @@ def test_applying_all_clients_is_quick(person: Any, planted_key: str) -> None:
     assert after.children_user + after.children_system - before.children_user - before.children_system < 1.5
     assert re.search("written", applied.stdout)
     assert time.monotonic() - begun < 30
+
+
+def test_run_leaves_a_secret_of_the_client_s_own_nowhere(person: Any, endpoint: Any, planted_key: str) -> None:
+    words = []
+    for _ in range(2):
+        person.llm_setup(*("run", "open-webui", "--base-url", endpoint.url, "--", "serve"), key=planted_key)
+        words.append(json.loads(person.record.read_text())["env"]["WEBUI_SECRET_KEY"])
+    assert len(set(words)) == 2 and min(map(len, words)) >= 32
