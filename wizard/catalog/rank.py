@@ -21,7 +21,7 @@ from wizard.planning.catalogue import catalogue_facts, variant_facts
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent
 from wizard.planning.recommend import choose, serving_gpus
-from wizard.planning.versions import NEWEST_KNOWN
+from wizard.planning.versions import NEWEST_KNOWN, TESTED_VERSION
 from wizard.problems import ProblemError
 
 # With no client named: what a coding agent needs at the least to begin with.
@@ -316,7 +316,7 @@ def _unmet(entry: ModelEntry, context: int | None, needs: tuple[Need, ...], leas
     agents = [need.title for need in needs if need.tools]
     if (agents or not needs) and entry.tool_parser is None:
         unmet.append(t("No tool-call parser is known for it."))
-    version = intent.vllm_version or str(NEWEST_KNOWN)
+    version = intent.vllm_version or str(TESTED_VERSION)
     if version_key(version) < version_key(entry.min_vllm_version):
         unmet.append(
             t("It needs a nightly build of vLLM.")

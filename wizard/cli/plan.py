@@ -21,7 +21,7 @@ from wizard.problems import ExitCode
 @click.option("--gpu-memory-gib", type=float, metavar="X", help="Its memory, as its driver reports it.")
 @click.option("--gpu-free-gib", type=float, metavar="X", help="What of it is free.")
 @click.option("--compute-capability", metavar="8.9", help="Its compute capability.")
-@click.option("--vllm-version", metavar="V", help="The vLLM that will run; the newest known.")
+@click.option("--vllm-version", metavar="V", help="The vLLM that will run; else the one installed here.")
 @click.option("--model-config", type=click.Path(path_type=Path), metavar="PATH", help="A config.json or model folder.")
 @click.option("--hub", "ask_hub", is_flag=True, help="Ask the hub before the catalogue.")
 @click.option("--revision", metavar="REV", help="Branch or commit on the hub.")

@@ -11,7 +11,7 @@ from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.planning.intent import Intent
 from wizard.planning.recommend import serving_gpus
-from wizard.planning.versions import NEWEST_KNOWN
+from wizard.planning.versions import TESTED_VERSION
 from wizard.problems import Fix, Problem
 from wizard.text import display_width
 from wizard.ui.screen import Screen
@@ -56,7 +56,7 @@ def show_models(
                 "machine": machine_json(machine),
                 "for": [need.client for need in needs],
                 "minimum_context_tokens": least or AGENT_CONTEXT_TOKENS,
-                "vllm_version": wishes.vllm_version or str(NEWEST_KNOWN),
+                "vllm_version": wishes.vllm_version or str(TESTED_VERSION),
                 "total": len(ranked),
                 "models": [{"rank": at, **row.as_json()} for at, row in enumerate(shown, 1)],
                 "problems": [problem.as_json() for problem in problems],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +29,7 @@ from wizard.planning.model import ServePlan
 from wizard.planning.pins import parse_pin
 from wizard.planning.plan import plan_serve
 from wizard.planning.recommend import serving_gpus
-from wizard.planning.versions import NEWEST_KNOWN, parse_version
+from wizard.planning.versions import TESTED_VERSION, parse_version
 from wizard.problems import ExitCode, Problem, ProblemError, usage_error
 from wizard.text import display_width
 from wizard.ui.screen import Screen
@@ -320,7 +321,7 @@ def checked_pins(pins: Iterable[Pin], version: str | None) -> tuple[str, ...]:
     from wizard.catalog.flags import check_flags
 
     warnings = []
-    for problem in check_flags(((pin.flag, pin.value) for pin in pins), version or NEWEST_KNOWN.text):
+    for problem in check_flags(((pin.flag, pin.value) for pin in pins), version or TESTED_VERSION.text):
         if problem.severity == "error":
             raise ProblemError(problem, ExitCode.USAGE)
         warnings.append(problem.what)
@@ -450,13 +451,14 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
     pins = tuple(parse_pin(text) for text in question.pins)
     if question.vllm_version:
         parse_version(question.vllm_version)
-    warnings = checked_pins(pins, question.vllm_version)
     machine = _machine(world, question)
+    version = question.vllm_version or (None if machine.described else installed_version(world, machine))
+    warnings = checked_pins(pins, version)
     intent = Intent(
         clients=question.clients,
         wish=cast(Wish, question.wish),
         context_tokens=question.context_tokens,
-        vllm_version=question.vllm_version,
+        vllm_version=version,
         pins=pins,
         served_name=question.served_name,
         trust_remote_code=question.trust_remote_code,
@@ -480,6 +482,14 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
             screen.problem(problem)
         screen.line({"command": as_command, "yaml": as_yaml, "env": as_env}[question.form](plan).rstrip("\n"))
     return plan.fits
+
+
+def installed_version(world: World, machine: Machine) -> str | None:
+    """The version of the vLLM that `serve` would start here, or None where there is none yet."""
+    from wizard.flows.runtime import find_runtime
+
+    runtime = find_runtime(world, Screen(out=StringIO(), err=StringIO(), plain=True), machine)
+    return runtime.vllm_version if runtime else None
 
 
 def _machine(world: World, question: PlanQuestion) -> Machine:

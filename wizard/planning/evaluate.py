@@ -15,7 +15,7 @@ from wizard.planning.kv import CacheSetup, KvLayout, kv_layout
 from wizard.planning.measured import MeasuredStart, start_key
 from wizard.planning.memory import Budget, Engine, Rank, memory_budget, rank_weights_gib
 from wizard.planning.speculation import NO_DRAFT, Draft
-from wizard.planning.versions import Version, parse_version, rule
+from wizard.planning.versions import Version, is_unread, parse_version, rule
 from wizard.problems import Fix, Problem
 
 Device = Literal["cuda", "rocm", "xpu", "cpu"]
@@ -182,11 +182,8 @@ def evaluate(facts: ModelFacts, knobs: Knobs) -> Outcome:
     budget = _cpu_budget(facts, knobs) if knobs.device == "cpu" else _gpu_budget(facts, knobs, length)
     layout = kv_layout(facts, cache_setup(facts, knobs, length))
     exact = knobs.kv_bytes_pinned is not None or knobs.device == "cpu"
-    spread = (
-        0.0
-        if exact
-        else _RANGE_SIGMAS * budget.sigma_gib * (1.0 if knobs.version_told or budget.measured else _UNKNOWN_VERSION)
-    )
+    guessed = not budget.measured and (not knobs.version_told or is_unread(knobs.version))
+    spread = 0.0 if exact else _RANGE_SIGMAS * budget.sigma_gib * (_UNKNOWN_VERSION if guessed else 1.0)
     longest = layout.longest(_bytes(knobs, budget), facts.max_position)
     careful = 0.0 if exact else _CAREFUL_SIGMAS * budget.sigma_gib
     longest_low = layout.longest(_bytes(knobs, budget, -careful), facts.max_position)

@@ -201,6 +201,9 @@ class _Reader:
             value = self.config.get(key)
             if value is None:
                 continue
+            if isinstance(value, list) and len(value) == self.config.get("num_hidden_layers") and _are_counts(value):
+                # One number a layer (Hunyuan, Laguna): memory is planned for the largest.
+                value = max(value)
             if isinstance(value, float) and value.is_integer():
                 value = int(value)
             if isinstance(value, bool) or not isinstance(value, int):
@@ -323,8 +326,10 @@ def parse_model_config(
         "inner_dim",
         default=0 if experts else 4 * hidden,
     )
+    if architecture == "Lfm2ForCausalLM":
+        intermediate = _lfm2_width(text, intermediate)
     vision = _vision(outer)
-    dense = text.count("first_k_dense_replace", default=0, least=0)
+    dense = text.count("first_k_dense_replace", "num_dense_layers", default=0, least=0)
     if isinstance(moe_every, list):
         dense = moe_every.count("dense")
     elif isinstance(text.config.get("moe_layer_freq"), list):
@@ -353,7 +358,7 @@ def parse_model_config(
         chunk_size=text.count("attention_chunk_size", default=0, least=0),
         experts=experts,
         experts_per_token=text.count(
-            "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", default=0, least=0
+            "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k", default=0, least=0
         ),
         moe_intermediate_size=text.count(
             "moe_intermediate_size",
@@ -399,12 +404,32 @@ def parse_model_config(
     )
 
 
+def _are_counts(values: list[Any]) -> bool:
+    return bool(values) and all(type(one) is int for one in values)
+
+
+def _lfm2_width(text: _Reader, told: int) -> int:
+    """Feed-forward width of LFM2: two thirds of the told one, rounded up, where it says so (vLLM 0.32
+    model_executor/models/lfm2.py `Lfm2MLP`)."""
+    width = text.count("block_ff_dim", default=told)
+    if not text.flag("block_auto_adjust_ff_dim", True):
+        return width
+    multiple = text.count("block_multiple_of", default=256)
+    return -(-int(2 * width / 3) // multiple) * multiple
+
+
 def _kv_heads(text: _Reader, heads: int) -> int:
     """KV heads as vLLM's `ModelConfig.get_total_num_kv_heads` reads them (vLLM 0.32, config/model.py)."""
     if text.config.get("multi_query") is True and not text.config.get("new_decoder_architecture"):
         return 1
     return text.count(
-        "num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_group_num", "num_query_groups", default=heads
+        "num_key_value_heads",
+        "n_head_kv",
+        "num_kv_heads",
+        "multi_query_group_num",
+        "num_query_groups",
+        "num_attention_groups",
+        default=heads,
     )
 
 
@@ -486,12 +511,13 @@ def _shared_experts(text: _Reader) -> int:
         "shared_expert_intermediate_size",
         "moe_shared_expert_intermediate_size",
         "shared_intermediate_size",
+        "share_expert_dim",
         default=0,
         least=0,
     )
     if one:
         return one
-    shared = text.count("n_shared_experts", "num_shared_experts", default=0, least=0)
+    shared = text.count("n_shared_experts", "num_shared_experts", "num_shared_expert", default=0, least=0)
     return shared * text.count("moe_intermediate_size", default=0, least=0)
 
 
@@ -560,7 +586,9 @@ def _placed_attention(text: _Reader, layers: int) -> tuple[LayerKind, ...] | Non
     """Hybrids that say where attention is: by numbers (Kimi Linear from 1, Bamba from 0), or by a period (Jamba)."""
     linear = text.section("linear_attn_config")
     full: set[int] | None = None
-    if isinstance(linear.get("full_attn_layers"), list):
+    if isinstance(text.config.get("full_attn_idxs"), list):
+        full = {number for number in text.config["full_attn_idxs"] if isinstance(number, int)}
+    elif isinstance(linear.get("full_attn_layers"), list):
         full = {number - 1 for number in linear["full_attn_layers"] if isinstance(number, int)}
     elif isinstance(text.config.get("attn_layer_indices"), list):
         full = {number for number in text.config["attn_layer_indices"] if isinstance(number, int)}

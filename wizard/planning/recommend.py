@@ -24,7 +24,15 @@ from wizard.planning.pins import (
     pinned_switch,
 )
 from wizard.planning.speculation import wanted_draft
-from wizard.planning.versions import NEWEST_KNOWN, Version, default_utilization, parse_version, rule
+from wizard.planning.versions import (
+    NEWEST_KNOWN,
+    TESTED_VERSION,
+    Version,
+    default_utilization,
+    is_unread,
+    parse_version,
+    rule,
+)
 from wizard.problems import Problem
 
 # A desktop draws on the same GPU, and grows while the server runs.
@@ -83,8 +91,8 @@ def choose(machine: Machine, facts: ModelFacts, intent: Intent, starts: tuple[Me
 
 
 def planned_version(intent: Intent) -> Version:
-    """The version that will run: the one named, else the newest known."""
-    return parse_version(intent.vllm_version) if intent.vllm_version else NEWEST_KNOWN
+    """The version that will run: the one named, else the one that `install` takes."""
+    return parse_version(intent.vllm_version) if intent.vllm_version else TESTED_VERSION
 
 
 def _target_tokens(facts: ModelFacts, intent: Intent) -> int:
@@ -173,7 +181,7 @@ def _choose_gpu(
     outcome, auto = best
     if len(gpus) > 1:
         _note_split(outcome.knobs, len(gpus), notes, warnings)
-    warnings += base.draft.warnings
+    warnings += [*base.draft.warnings, *_unread_version(version)]
     _warn_about(machine, facts, intent, outcome, warnings)
     _warn_clients(intent, outcome, warnings)
     return Choice(outcome, auto, notes, tuple(warnings))
@@ -379,8 +387,6 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
     knobs = outcome.knobs
     if machine.wsl:
         warnings.append(t("Under WSL2 the GPU's free memory is not exact; the cache may come out larger or smaller."))
-    if intent.pinned("--speculative-config") is not None:
-        warnings.append(t("The memory of speculative decoding is not in this budget; the cache comes out smaller."))
     if facts.architecture.startswith("DeepseekV4"):
         warnings.append(t("This model packs its cache in ways that this plan only approximates; expect more tokens."))
     if knobs.tensor_parallel > 1 and machine.shm_total_gib is not None and machine.shm_total_gib < 1:
@@ -399,6 +405,18 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
                 low=outcome.longest_low,
             )
         )
+
+
+def _unread_version(version: Version) -> tuple[str, ...]:
+    if not is_unread(version):
+        return ()
+    return (
+        t(
+            "vLLM {version} is newer than {newest}, whose rules are taken for it; the range is wider for that.",
+            version=version,
+            newest=NEWEST_KNOWN,
+        ),
+    )
 
 
 def _warn_clients(intent: Intent, outcome: Outcome, warnings: list[str]) -> None:
@@ -446,7 +464,7 @@ def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
         version_told=bool(intent.vllm_version),
         draft=wanted_draft(intent, facts),
     )
-    warnings += knobs.draft.warnings
+    warnings += [*knobs.draft.warnings, *_unread_version(version)]
     knobs = _batched(intent, knobs, "", notes)
     engine = Engine(version, total, 1.0, tensor_parallel=tp, pipeline_parallel=pp, dtype=knobs.dtype)
     weights = max(rank_weights_gib(facts, engine))

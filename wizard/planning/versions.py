@@ -27,7 +27,9 @@ class Version:
         return self.text or ".".join(map(str, self.numbers))
 
 
+# The newest one whose rules were read; and the one that llm-setup installs and plans for when none is named.
 NEWEST_KNOWN = Version((0, 33, 0), "0.33.0")
+TESTED_VERSION = Version((0, 32, 0), "0.32.0")
 
 
 def parse_version(text: str) -> Version:
@@ -37,10 +39,15 @@ def parse_version(text: str) -> Version:
         raise usage_error(
             "bad-vllm-version",
             t("`{text}` is no vLLM version.", text=text[:60]),
-            t("Write it like `0.32.0`; without it the plan is for the newest one known ({v}).", v=NEWEST_KNOWN.text),
+            t("Write it like `{version}`, which is taken where none is named.", version=TESTED_VERSION.text),
         )
     major, minor, patch = match.groups()
     return Version((int(major), int(minor), int(patch or 0)), text.strip().removeprefix("v"))
+
+
+def is_unread(version: Version) -> bool:
+    """Whether it is newer than the newest one whose rules were read (another patch of that one is not)."""
+    return version.numbers[:2] > NEWEST_KNOWN.numbers[:2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from typing import Literal
 
 from wizard.hardware.usable import Build
 from wizard.i18n import t
+from wizard.planning import versions
 from wizard.problems import Fix, Problem
 from wizard.serving.runtime import Probed
 
 # Served from with this version; another is taken with `--vllm-version`.
-TESTED_VERSION = "0.32.0"
+TESTED_VERSION = versions.TESTED_VERSION.text
 PYTHONS = ((3, 12), (3, 11), (3, 13))
 ROCM_PYTHONS = ((3, 12),)
 

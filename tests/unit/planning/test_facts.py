@@ -192,3 +192,23 @@ def test_each_kind_of_hybrid_says_in_its_own_way_where_attention_is(
     letters = {"full": "F", "recurrent": "R", "chunked": "C"}
     made = facts(num_hidden_layers=4, layer_types=changes.pop("layer_types", None), **changes)
     assert "".join(letters[kind] for kind in made.layer_kinds) == kinds
+
+
+def test_numbers_given_for_each_layer_are_planned_for_the_largest(config: Config) -> None:
+    raw = config(num_experts=8, moe_topk=[2] * 31 + [4], moe_intermediate_size=[512] * 31 + [1024])
+    facts = parse_model_config("acme/model", raw)
+    assert (facts.experts_per_token, facts.moe_intermediate_size) == (4, 1024)
+
+
+def test_the_width_of_lfm2_is_two_thirds_rounded_up_where_it_says_so(config: Config) -> None:
+    """LFM2.5-1.2B: 12,288 told, 8,192 used; vLLM 0.32 model_executor/models/lfm2.py."""
+    raw = config(architectures=["Lfm2ForCausalLM"], block_ff_dim=12_288, block_multiple_of=256)
+    assert parse_model_config("acme/model", raw).intermediate_size == 8192
+    as_told = parse_model_config("acme/model", {**raw, "block_auto_adjust_ff_dim": False})
+    assert as_told.intermediate_size == 12_288
+
+
+def test_kv_heads_go_by_the_name_that_step_gives_them(config: Config) -> None:
+    raw = {**config(), "num_attention_groups": 4}
+    raw.pop("num_key_value_heads")
+    assert parse_model_config("acme/model", raw).kv_heads == 4

@@ -15,6 +15,7 @@ from wizard.planning.intent import Intent, Pin
 from wizard.planning.measured import MeasuredStart
 from wizard.planning.pins import parse_pin
 from wizard.planning.plan import plan_serve
+from wizard.planning.versions import TESTED_VERSION
 from wizard.problems import ExitCode, ProblemError
 
 Facts = Callable[..., ModelFacts]
@@ -406,3 +407,18 @@ def test_yarn_stretches_the_context_where_the_version_does(
     model = facts(gib=14.96, max_position_embeddings=32768, rope_scaling=scaling)
     plan = plan_serve(gpu_machine("H200"), model, Intent(vllm_version=version, wish="context"))
     assert plan.max_model_len == length
+
+
+def test_a_version_that_nobody_has_read_widens_the_range_and_is_said(facts: Facts, gpu_machine: Gpu) -> None:
+    known = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(vllm_version="0.33.1"))
+    later = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(vllm_version="0.41.0"))
+    assert not any("0.33.1" in warning for warning in known.warnings)
+    assert any("0.41.0 is newer than 0.33.0" in warning for warning in later.warnings)
+    assert later.memory.kv_tokens == known.memory.kv_tokens
+    assert later.memory.kv_tokens_high - later.memory.kv_tokens_low > 2 * (
+        known.memory.kv_tokens_high - known.memory.kv_tokens_low
+    )
+
+
+def test_without_a_version_it_is_the_one_that_is_installed(facts: Facts, gpu_machine: Gpu) -> None:
+    assert plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent()).vllm_version == TESTED_VERSION.text
