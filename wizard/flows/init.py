@@ -94,7 +94,10 @@ def read_answers(world: World, path: Path) -> dict[str, Answer]:
 
 
 class InitFlow:
-    """One run of `init`. given: answers of flags and of a file, by the names of init_road.FIELDS."""
+    """One run of `init`.
+
+    given: answers of flags and of a file, by the names of init_road.FIELDS. machine: None looks at this one.
+    """
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class InitFlow:
         *,
         key: Secret | None = None,
         manner: Manner | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self._world = world
         self.screen = screen
@@ -115,7 +119,7 @@ class InitFlow:
         self.manner = manner or Manner()
         self.road = Road(dict(given))
         self.journey = Journey()
-        self.machine: Machine | None = None
+        self.machine = machine
         self.plan: ServePlan | None = None
         self.runtime: Runtime | None = None
         self.seen: Observed | None = None
@@ -618,6 +622,9 @@ class InitFlow:
         token = self.questions.secret("HF_TOKEN", t("Token of the hub (not shown)")).strip()
         if token:
             self.world.secrets.put(TOKEN_NAME, Secret(token))
+            # The hub is also asked for the model's facts, before any download.
+            self._world = replace(self._world, env={**self._world.env, "HF_TOKEN": token})
+            self._with_hub = None
 
     # -- work -----------------------------------------------------------------------------------------------------
 
@@ -636,7 +643,7 @@ class InitFlow:
 
         self.screen.title(t("llm-setup: from this machine, or a URL and a key, to a coding agent that answers"))
         self.screen.title(t("This machine"))
-        self.machine = observe_machine(self.world)
+        self.machine = self.machine or observe_machine(self.world)
         for line in render_machine(self.machine, choose_build(self.machine), symbols=self.screen.symbols):
             text = line.lstrip()
             for part in self.screen.fit(text, line[: len(line) - len(text)], "      "):

@@ -21,6 +21,8 @@ from tests.unit.flows.conftest import TinyEndpoint, vllm_like
 KEY = "sk-journey-00000000000000"
 STANDIN = Path(__file__).with_name("standin_vllm.py")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+# What may stand between two characters of a text on a terminal: blanks, line ends, colours.
+BREAK = r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\r\n ])*?"
 # SmolLM2-135M-Instruct's shape, from its own config.json.
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -88,7 +90,7 @@ class Terminal:
     def sees(self, *texts: str) -> Terminal:
         """Wait for these texts, one after the other, wherever lines break."""
         for text in texts:
-            pattern = r"[\s\x1b\[0-9;?A-Za-z]*?".join(map(re.escape, text.split(" ")))
+            pattern = BREAK.join(map(re.escape, text.replace(" ", "")))
             self.child.expect(pattern)
             self.shown += self.child.before + self.child.after
         return self

@@ -1,8 +1,8 @@
 """Stands in for a Python with vLLM: answers llm-setup's probe, and serves every protocol that the proof asks for.
 
 Its log is a real start's (vLLM 0.32.0), shortened. The file named by STANDIN_MODE says how it behaves, so that
-a test can mend it meanwhile: `ok`; `die` (out of memory while loading); `chatless` (chat answers 500); `slow` (waits
-before it is ready).
+a test can mend it meanwhile: `ok`; `die` (out of memory while loading); `chatless` (chat answers 500); `slow` (is not
+ready as long as it says so).
 """
 
 import http.server
@@ -97,8 +97,8 @@ def chat(body: dict) -> object:
 def serve() -> None:
     say("(APIServer pid=1) INFO 11-30 13:33:41 [model.py:733] Resolved architecture: LlamaForCausalLM")
     say("(Worker pid=2) INFO 11-30 13:34:03 [cpu_model_runner.py:68] Starting to load model m...")
-    if mode() == "slow":
-        time.sleep(120)
+    while mode() == "slow":
+        time.sleep(0.05)
     if mode() == "die":
         say("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 8 GiB in all")
         os._exit(1)

@@ -1,0 +1,101 @@
+"""A run that was left, by Ctrl-C or by `kill -9`, goes on at the question where it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def test_a_run_killed_at_each_question_goes_on_there(on_terminal: Any, machine: Any, home: Path) -> None:
+    questions = (
+        "Where should the model run?",
+        "Which model?",
+        "Go on?",
+        "Write these files?",
+    )
+    terminal = on_terminal("init", "--vllm", str(machine.vllm))
+    terminal.sees("Which clients should use it?").enter()
+    for question in questions:
+        terminal.sees(question)
+        terminal.kill()
+        assert machine.kept.stat().st_mode & 0o777 == 0o600
+        terminal = on_terminal("init")
+        terminal.sees("Go on where it was left?").enter()
+        terminal.sees(question)
+        terminal.types("y") if question == questions[-1] else terminal.enter()
+    terminal.sees("What now").ends()
+    assert (home / ".codex/config.toml").exists()
+    assert not machine.kept.exists()
+
+
+def test_a_run_killed_while_the_server_starts_takes_the_same_server(on_terminal: Any, machine: Any) -> None:
+    machine.behave("slow")
+    terminal = on_terminal("init", "--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "embedded")
+    terminal.sees("Go on?", "Take another model").enter()
+    terminal.sees("load weights")
+    started = machine.record["pid"]
+    terminal.kill()
+    machine.behave("ok")
+    terminal = on_terminal("init")
+    terminal.sees("Go on where it was left?").enter()
+    terminal.sees("Write these files?").types("n")
+    terminal.sees("What now").ends()
+    assert machine.record["pid"] == started
+
+
+def test_the_key_of_a_run_that_was_left_is_in_the_store_of_keys_alone(
+    on_terminal: Any, endpoint: Any, environment: dict[str, str], home: Path
+) -> None:
+    key = environment.pop("LLM_SETUP_API_KEY")
+    terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url, "--model", "tiny")
+    terminal.sees("Key (not shown").types(key).enter()
+    terminal.sees("Write these files?")
+    terminal.kill()
+    state = home / "own/state"
+    assert key not in (state / "init-answers.toml").read_text()
+    assert key in json.loads((state / "secrets.json").read_text())["init-key"]
+    assert (state / "secrets.json").stat().st_mode & 0o777 == 0o600
+    terminal = on_terminal("init")
+    terminal.sees("Go on where it was left?").enter()
+    terminal.sees("Write these files?").types("y")
+    terminal.sees("What now").ends()
+    assert "init-key" not in json.loads((state / "secrets.json").read_text())
+    assert not (state / "init-answers.toml").exists()
+
+
+def test_a_run_may_begin_anew(on_terminal: Any, home: Path) -> None:
+    terminal = on_terminal("init")
+    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Where should the model run?")
+    terminal.child.sendcontrol("c")
+    terminal.sees("goes on from here").ends(130)
+    terminal = on_terminal("init")
+    terminal.sees("Go on where it was left?", "Begin anew").down().enter()
+    terminal.sees("Which clients should use it?")
+    terminal.child.sendcontrol("c")
+    terminal.ends(130)
+    assert not (home / "own/state/init-answers.toml").exists()
+
+
+def test_answers_are_saved_and_given_again(llm_setup: Any, endpoint: Any, home: Path) -> None:
+    argv = ("--yes", "--base-url", endpoint.url, "--client", "codex", "--model", "tiny")
+    saved = llm_setup("init", *argv, "--save-answers", "mine.toml")
+    assert saved.returncode == 0, saved.stderr
+    text = (home / "mine.toml").read_text()
+    assert 'clients = ["codex"]' in text
+    assert "sk-" not in text
+    (home / ".codex/config.toml").unlink()
+    again = llm_setup("init", "--yes", "--answers", "mine.toml")
+    assert again.returncode == 0, again.stderr
+    assert endpoint.url in (home / ".codex/config.toml").read_text()
+
+
+def test_a_misspelt_answer_is_one_problem_and_nothing_happens(llm_setup: Any, home: Path) -> None:
+    (home / "mine.toml").write_text('base_ur = "http://127.0.0.1:9"\n')
+    done = llm_setup("init", "--yes", "--answers", "mine.toml")
+    assert done.returncode == 2
+    assert "[answers-unknown]" in done.stderr
+    assert "`base_url`" in done.stderr
+    assert done.stderr.count("error:") == 1
+    missing = llm_setup("init", "--yes", "--answers", "none.toml")
+    assert missing.returncode == 2
+    assert "[answers-unreadable]" in missing.stderr
