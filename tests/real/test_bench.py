@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -30,3 +31,26 @@ def test_the_medians_are_those_of_vllms_own_tool(
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ratio") == 3
+
+
+def test_an_agents_beginning_is_found_in_the_prefix_cache_and_a_new_one_is_not(
+    scripted_server: RealServer, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "wizard", "bench", "--base-url", scripted_server.base_url, "--json"]
+    command += ["--model", scripted_server.model, "--workload", "agent", "--cache", "both"]
+    command += ["--concurrency", "2", "--requests", "10", "--max-tokens", "4"]
+    home = {"LLM_SETUP_HOME": str(tmp_path), "LLM_SETUP_API_KEY": scripted_server.key}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | home, timeout=250)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    cold, warm = document["results"]
+    print(json.dumps(document, indent=1))
+    assert (cold["cache"], warm["cache"], cold["errors"], warm["errors"]) == ("cold", "warm", 0, 0)
+    # 12,000 tokens of system prompt and tools, and what the turns add.
+    assert 10 * 9_000 < cold["prompt_tokens"] < 10 * 22_000
+    assert cold["cold_time_to_first_token_ms"]["p50"] > 2 * cold["warm_time_to_first_token_ms"]["p50"]
+    assert cold["cold_time_to_first_token_ms"]["p50"] > 2 * warm["time_to_first_token_ms"]["p50"]
+    assert warm["cold_time_to_first_token_ms"] is None
+    # It is the server's own word that the beginning is kept, and so nothing is amiss with it.
+    assert "no-prefix-hits" not in [cause["code"] for cause in document["explanations"]]
+    assert document["network"][0]["empty_request_ms"]["p50"] > 0

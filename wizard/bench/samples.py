@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
@@ -119,7 +120,7 @@ def parse_sample(record: StreamRecord, *, max_tokens: int | None = None, seen: b
 
 def _parse(record: StreamRecord, max_tokens: int | None) -> Sample:
     if record.status and record.status != 200:
-        return _failed(record, f"HTTP {record.status}{_retry_after(record.headers)}")
+        return _failed(record, f"HTTP {record.status}{_retry_after(record.headers)}{_reason(record)}")
     if record.failure:
         return _failed(record, record.failure)
     begun = record.sent_s if record.due_s is None else record.due_s
@@ -207,6 +208,20 @@ def _has_token(delta: object) -> TypeGuard[dict[str, Any]]:
 def _retry_after(headers: Iterable[tuple[str, str]]) -> str:
     after = next((value for name, value in headers if name.lower() == "retry-after"), "")
     return f", retry after {after} s" if after else ""
+
+
+def _reason(record: StreamRecord) -> str:
+    """What the server says about a refusal, without the numbers that make each one different. A busy one (429) says
+    enough by its status."""
+    if record.status == 429:
+        return ""
+    try:
+        value = json.loads(b"".join(payload for _, payload in record.arrivals))
+    except (ValueError, RecursionError):
+        return ""
+    found = value.get("error", value.get("message", value.get("detail"))) if isinstance(value, dict) else None
+    text = _message(found) if found else ""
+    return f": {re.sub(r'[0-9]+', '…', text)}" if text else ""
 
 
 def _message(error: object) -> str:

@@ -98,16 +98,16 @@ def plan_conversations(options: WorkloadOptions, requests: int, *, part: str = "
     return tuple(_single(options, number, part) for number in range(requests))
 
 
-def plan_warm_up(options: WorkloadOptions, requests: int) -> tuple[Conversation, ...]:
-    """What is sent before measuring: of a warm run the very prompts that come again, of a cold one others."""
+def plan_warm_up(options: WorkloadOptions, requests: int, *, used: int = 0) -> tuple[Conversation, ...]:
+    """What is sent before measuring: of a warm run the very beginnings that come again, of a cold one others.
+
+    used: how many requests follow at a load; of a list of prompts, each that they will use is sent.
+    """
     if requests < 1:
         return ()
     if options.cache == "cold":
         return plan_conversations(options, requests, part="warm-up")
-    if options.kind == "agent":
-        return plan_conversations(options, requests)
-    distinct = min(requests, len(_choices(options)) or 1)
-    return plan_conversations(options, max(requests, distinct))
+    return plan_conversations(options, max(requests, min(used, len(_choices(options)))))
 
 
 def shared_tokens(options: WorkloadOptions) -> int:

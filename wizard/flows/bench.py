@@ -105,7 +105,7 @@ def measure(
     workload = workload.fitted(endpoint.max_model_len)
     taken = _Taken()
     if warm_up:
-        _send(load, endpoint, workload, plan_warm_up(workload, warm_up), concurrency=concurrency)
+        _send(load, endpoint, workload, plan_warm_up(workload, warm_up, used=requests), concurrency)
     conversations = plan_conversations(workload, requests)
     taken.add(_send(load, endpoint, workload, conversations, concurrency, rate_per_s=rate_per_s, done=done))
     figures = taken.figures(name or endpoint.name, concurrency, workload, rate_per_s)
@@ -271,16 +271,20 @@ def run_bench(
     warmup_ms: dict[str, float] = {}
     taken: list[Taken] = []
     loads = _loads(options)
-    warm_ups = options.warmup * len(options.caches) * len(targets)
-    requests = sum(_requests(options, *one) for one in loads) * len(options.caches) * len(targets)
-    with show_progress(screen, warm_ups + requests) as progress:
+    counts = [_requests(options, *one) for one in loads]
+    warm_ups = {
+        cache: plan_warm_up(replace(workload, cache=cache), options.warmup, used=max(counts))
+        for cache in options.caches
+    }
+    before = sum(len(conversation) for conversations in warm_ups.values() for conversation in conversations)
+    with show_progress(screen, (before + sum(counts) * len(options.caches)) * len(targets)) as progress:
         for target in targets:
             target.reached = load.reach(_empty_job(target.endpoint), _REACHES)
         for cache in options.caches:
             chosen = replace(workload, cache=cache)
             for target in targets:
                 progress.say(t("{target}: warm-up", target=target.name))
-                first_ms = _warm_up(load, target, chosen, options, progress)
+                first_ms = _warm_up(load, target, chosen, warm_ups[cache], progress)
                 if first_ms is not None:
                     warmup_ms.setdefault(target.name, first_ms)
             for concurrency, rate in loads:
@@ -374,11 +378,14 @@ def _requests(options: BenchOptions, concurrency: int, rate: float | None) -> in
 
 
 def _warm_up(
-    load: Load, target: _Target, workload: WorkloadOptions, options: BenchOptions, progress: Progress
+    load: Load,
+    target: _Target,
+    workload: WorkloadOptions,
+    conversations: Sequence[Conversation],
+    progress: Progress,
 ) -> float | None:
     """Requests that no figure counts: first-use compilation, connection pools, and the prefix cache where it is meant
     to be warm. Returns the first one's time to first token in ms."""
-    conversations = plan_warm_up(workload, options.warmup)
     if not conversations:
         return None
     samples, _ = _send(load, target.endpoint, workload, conversations, 1, done=progress.step)

@@ -170,3 +170,76 @@ def test_help_has_an_example_and_fits_a_screen(bench: Run) -> None:
     ran = bench("", "--help")
     assert "Example:" in ran.out
     assert len(ran.out.splitlines()) <= 40
+
+
+def test_conversations_of_an_agent_tell_a_new_beginning_from_one_sent_before(bench: Run) -> None:
+    ran = bench(FAST, "--workload", "agent", "--cache", "both", "--concurrency", "2", "--requests", "10")
+    cold, warm = ran.results
+    assert ran.document["settings"]["prefix_tokens"] == 12_000
+    assert (cold["cache"], warm["cache"]) == ("cold", "warm")
+    assert cold["cold_time_to_first_token_ms"] and cold["warm_time_to_first_token_ms"]
+    assert warm["cold_time_to_first_token_ms"] is None
+
+
+def test_at_a_rate_requests_go_out_when_they_are_due(bench: Run, server: str) -> None:
+    truth(server)
+    (result,) = bench("first=0.3;gap=0.01;tokens=5", "--rate", "40", "--requests", "40", "--warmup", "0").results
+    assert truth(server)["requests"] == 40
+    assert result["request_rate_per_s"] == 40.0
+    # One by one they would take 13 seconds.
+    assert 0.5 < result["wall_s"] < 6
+    assert result["concurrency"] > 4
+    assert result["send_delay_ms"]["p50"] < 100
+
+
+def test_files_are_written_in_the_kind_of_their_ending(bench: Run, tmp_path: Path) -> None:
+    kinds = ("json", "csv", "md", "svg")
+    ran = bench(FAST, *EIGHT, *(part for kind in kinds for part in ("--output", f"out.{kind}")))
+    assert ran.code == 0
+    texts = {kind: (tmp_path / f"out.{kind}").read_text() for kind in kinds}
+    assert json.loads(texts["json"])["results"] == ran.results
+    assert texts["csv"].startswith("target,concurrency,")
+    assert texts["md"].startswith("| target |")
+    assert texts["svg"].startswith("<svg ")
+
+
+def test_prices_and_purposes_are_told_side_by_side(bench: Run, server: str, tmp_path: Path) -> None:
+    def profile(name: str, model: str) -> dict[str, Any]:
+        return {"name": name, "openai_base_url": server, "model": model}
+
+    state = tmp_path / "own" / "state"
+    state.mkdir(parents=True)
+    profiles = {"near": profile("near", FAST), "far": profile("far", "first=0.4;gap=0.03;tokens=10")}
+    (state / "profiles.json").write_text(json.dumps({"schema_version": 1, "active": "near", "profiles": profiles}))
+    prices = ("--price", "near=1.5/h", "--price", "far=0.5/2")
+    ran = bench("", "near", "far", "--concurrency", "2", "--requests", "12", *prices)
+    ratios = {ratio["quantity"]: ratio for ratio in ran.document["ratios"]}
+    first = ratios["time_to_first_token_ms"]
+    assert first["low"] <= first["ratio"] <= first["high"]
+    assert first["low"] > 1.5
+    assert {cost["target"] for cost in ran.document["costs"]} == {"near", "far"}
+    verdicts = {verdict["purpose"]: verdict["best"] for verdict in ran.document["verdicts"]}
+    assert set(verdicts) == {"chat", "agent", "batch"}
+    assert (verdicts["chat"], verdicts["agent"]) == ("near", "near")
+    ways = {way["target"]: way for way in ran.document["network"]}
+    assert ways["near"]["empty_request_ms"]["p50"] < 100
+    assert ways["near"]["connect_ms"]["p50"] > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(("--rate", "0"), id="rate"),
+        pytest.param(("--max-tokens", "9-3"), id="bounds"),
+        pytest.param(("--price", "near"), id="price"),
+        pytest.param(("--output", "figures.txt"), id="kind"),
+        pytest.param(("--output", "none/figures.md"), id="folder"),
+        pytest.param(("--prompts", "x", "--workload", "agent"), id="two-workloads"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
+    bench: Run, server: str, wrong: tuple[str, ...]
+) -> None:
+    truth(server)
+    assert bench(FAST, *wrong).code == 2
+    assert truth(server)["requests"] == 0

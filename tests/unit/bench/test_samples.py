@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wizard.bench.samples import StreamRecord, parse_sample, stream_events
+from wizard.bench.samples import Sample, StreamRecord, parse_sample, peak_in_flight, stream_events
 
 
 def event(delta: dict[str, Any] | None = None, **values: Any) -> bytes:
@@ -79,6 +79,46 @@ def test_usage_below_the_number_of_chunks_is_not_believed() -> None:
     assert (sample.output_tokens, sample.usage_is_short) == (5, True)
 
 
+def test_where_a_schedule_ruled_times_count_from_when_the_request_was_due() -> None:
+    sample = parse_sample(record((10.5, event({"content": "a"}) + DONE), due_s=9.0))
+    assert sample.time_to_first_token_s == pytest.approx(1.5)
+    assert sample.late_s == pytest.approx(1.0)
+    assert parse_sample(record((10.5, event({"content": "a"}) + DONE))).late_s is None
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "is_long"),
+    [
+        pytest.param(4, 10, False, id="within"),
+        pytest.param(11, 10, True, id="more-than-asked-for"),
+        pytest.param(8, None, True, id="more-than-bytes"),
+        pytest.param(6, None, False, id="the-end-token-counts"),
+    ],
+)
+def test_usage_above_what_can_be_is_not_believed(said: int, asked: int | None, is_long: bool) -> None:
+    sample = parse_sample(
+        record((10.5, event({"content": "abcde"}) + usage(completion_tokens=said) + DONE)), max_tokens=asked
+    )
+    assert sample.usage_is_long is is_long
+    assert sample.output_tokens == (1 if is_long else said)
+
+
+def test_reasoning_that_is_counted_and_not_shown_is_believed() -> None:
+    told = usage(completion_tokens=500, completion_tokens_details={"reasoning_tokens": 495})
+    assert parse_sample(record((10.5, event({"content": "abcde"}) + told + DONE))).output_tokens == 500
+
+
+def test_the_text_of_an_answer_is_kept_without_its_reasoning() -> None:
+    answer = event({"reasoning": "hm"}) + event({"content": "a"}) + event({"content": "b"}) + DONE
+    assert parse_sample(record((10.5, answer))).text == "ab"
+
+
+def test_the_most_under_way_at_once_is_counted() -> None:
+    spans = [(0.0, 2.0), (1.0, 3.0), (2.0, 4.0), (5.0, 6.0)]
+    assert peak_in_flight([Sample(sent_s=begun, ended_s=ended) for begun, ended in spans]) == 2
+    assert peak_in_flight([]) == 0
+
+
 def test_several_tokens_in_a_chunk_are_counted_by_usage() -> None:
     sample = parse_sample(record((10.5, event({"content": "a b c"}) + usage(completion_tokens=3) + DONE)))
     assert (sample.output_tokens, sample.usage_is_short) == (3, False)
@@ -89,6 +129,12 @@ def test_several_tokens_in_a_chunk_are_counted_by_usage() -> None:
     [
         pytest.param(record(status=429, headers=(("Retry-After", "2"),)), "HTTP 429, retry after 2 s", id="429"),
         pytest.param(record(status=500), "HTTP 500", id="500"),
+        pytest.param(
+            record((10.5, b'{"error": {"message": "maximum is 2048, you asked for 12345"}}'), status=400),
+            "HTTP 400: maximum is …, you asked for …",
+            id="400-with-a-reason",
+        ),
+        pytest.param(record((10.5, b"<html>"), status=502), "HTTP 502", id="502-of-a-proxy"),
         pytest.param(record(status=0, failure="no connection: OSError"), "no connection: OSError", id="refused"),
         pytest.param(record((10.5, event({"content": "a"})), failure="cut off"), "cut off", id="cut"),
         pytest.param(record((10.5, event({"content": "a"}))), "the stream ended early", id="no-end"),

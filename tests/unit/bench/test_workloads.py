@@ -17,6 +17,7 @@ from wizard.bench.workloads import (
     plan_arrivals,
     plan_conversations,
     plan_warm_up,
+    shared_tokens,
 )
 
 
@@ -87,7 +88,17 @@ def test_fixed_questions_come_in_turn_and_warm_ones_as_they_are() -> None:
 
 def test_the_warm_up_of_a_warm_list_sends_what_comes_again() -> None:
     options = WorkloadOptions(kind="file", cache="warm", prompts=parse_prompts("a\nb\nc", lines_of_json=False))
-    assert [user_text(ask) for ask in asks(plan_warm_up(options, 3))] == ["a", "b", "c"]
+    assert [user_text(ask) for ask in asks(plan_warm_up(options, 1, used=100))] == ["a", "b", "c"]
+    assert [user_text(ask) for ask in asks(plan_warm_up(options, 1, used=2))] == ["a", "b"]
+    assert plan_warm_up(options, 0, used=100) == ()
+
+
+def test_how_much_was_sent_before_is_known_for_each_kind() -> None:
+    assert shared_tokens(WorkloadOptions(kind="agent", prefix_tokens=9000)) == 9000
+    assert shared_tokens(WorkloadOptions(prompt_tokens=(300, 800), cache="warm")) == 300
+    assert shared_tokens(WorkloadOptions(prompt_tokens=(300, 800))) == 0
+    prompts = parse_prompts("a" * 4000 + "\n" + "b" * 8000, lines_of_json=False)
+    assert shared_tokens(WorkloadOptions(kind="file", prompts=prompts, cache="warm")) == 1000
 
 
 def test_a_conversation_of_an_agent_grows_and_keeps_its_beginning() -> None:
