@@ -15,7 +15,7 @@ from typing import Any, Literal
 from wizard.catalog.flags import version_key
 from wizard.catalog.gpus import find_gpu, lacks
 from wizard.catalog.models import GIB, ModelEntry, Variant, all_models
-from wizard.hardware.machine import Gpu, Machine
+from wizard.hardware.machine import Cpu, Gpu, Machine
 from wizard.i18n import t
 from wizard.planning.catalogue import catalogue_facts, variant_facts
 from wizard.planning.facts import ModelFacts
@@ -37,8 +37,20 @@ _LAYER_MS = 0.04
 _MOE_LAYER_MS = 0.08
 _EXCHANGE_MS = {True: 0.015, False: 0.04}
 
-# Two channels of DDR5, as most computers have; nothing on a machine tells it without measuring.
+# Two channels of DDR5, as most computers have, and what one core reads of them; nothing on a machine tells it without
+# measuring. One core of a Zen 4 EPYC read 16 GB/s.
 CPU_BANDWIDTH_GB_S = 50.0
+_CORE_BANDWIDTH_GB_S = 16.0
+# 10**9 operations a second of one core in torch's matrix products. Measured on Zen 4: 215 in bfloat16, 90 in float32
+# (torch 2.13, 1,024 tokens). AMX is four times as wide at the least; AVX2 and NEON half as wide as AVX-512.
+_CORE_GFLOPS = (("amx_bf16", 800.0), ("avx512_bf16", 215.0), ("avx512f", 90.0))
+_PLAIN_CORE_GFLOPS = 45.0
+# Attention and what else is no matrix product take the rest.
+_PREFILL_SHARE = 0.6
+# A first request of an agent fills half of the least context it works in; its answer is of this many tokens. Waiting
+# up to this long is taken as usable.
+_ANSWER_TOKENS = 300
+_PATIENCE_S = 60.0
 
 _VARIANT_NAMES = re.compile(r"default|fp8|nvfp4|mxfp|fp4|int4|int8|awq|gptq|w4a16|w8a8|bf16")
 _OTHER_HARDWARE = re.compile(r"ascend|amd|mobile|^base")
@@ -75,7 +87,8 @@ class Ranked:
 
     fits: "unknown" where the weights fit but the model's shape is not known, so that its context is not either.
     context_tokens: the longest request that fits; kv_tokens: all requests together; gpus: how many it takes;
-    tokens_per_s: of one answer, estimated, None where the bandwidth is not known. lacking: what it does not have, in
+    tokens_per_s: of one answer, estimated, None where the bandwidth is not known; first_answer_s: until a first
+    request is read and answered, where there is no GPU and reading takes longest. lacking: what it does not have, in
     sentences. serves: the clients it is enough for.
     """
 
@@ -91,6 +104,7 @@ class Ranked:
     lacking: tuple[str, ...]
     serves: tuple[str, ...]
     score: float
+    first_answer_s: float | None = None
 
     @property
     def calls_tools(self) -> bool:
@@ -116,7 +130,8 @@ class Ranked:
             "kv_tokens": self.kv_tokens,
             "gpus": self.gpus,
             "tokens_per_s": None if speed is None else round(speed, 1),
-            "estimated": ["tokens_per_s", "context_tokens", "kv_tokens"]
+            "first_answer_s": None if self.first_answer_s is None else round(self.first_answer_s),
+            "estimated": ["tokens_per_s", "first_answer_s", "context_tokens", "kv_tokens"]
             + ([] if self.download_seen else ["download_gib"]),
             "tools": self.calls_tools,
             "tool_parser": self.entry.tool_parser,
@@ -258,7 +273,8 @@ def _try(
         if why:
             lacking.append(why)
     lacking += _unmet(entry, context, needs, least, intent)
-    speed = _speed(entry, variant, gpus, layers, parallel, nvlink) if fits != "no" else None
+    speed = _speed(entry, variant, machine, gpus, layers, parallel, nvlink) if fits != "no" else None
+    first = None if gpus or speed is None else _first_answer_s(entry, machine, least // 2, speed)
     return Ranked(
         entry=entry,
         variant=variant,
@@ -277,7 +293,8 @@ def _try(
             and (context or 0) >= need.minimum_context_tokens
             and (not need.tools or entry.tool_parser is not None)
         ),
-        score=_score(entry, variant, speed, context, least, needs),
+        score=_score(entry, variant, speed, context, least, needs, first),
+        first_answer_s=first,
     )
 
 
@@ -327,9 +344,15 @@ def _unmet(entry: ModelEntry, context: int | None, needs: tuple[Need, ...], leas
 
 
 def _speed(
-    entry: ModelEntry, variant: Variant, gpus: tuple[Gpu, ...], layers: int, parallel: int, nvlink: bool
+    entry: ModelEntry,
+    variant: Variant,
+    machine: Machine,
+    gpus: tuple[Gpu, ...],
+    layers: int,
+    parallel: int,
+    nvlink: bool,
 ) -> float | None:
-    bandwidth = bandwidth_gb_s(gpus)
+    bandwidth = bandwidth_gb_s(gpus, machine.cpu)
     if bandwidth is None or entry.active_b is None:
         return None
     return estimate_tokens_per_s(
@@ -342,8 +365,28 @@ def _speed(
     )
 
 
+def _first_answer_s(entry: ModelEntry, machine: Machine, prompt_tokens: int, tokens_per_s: float) -> float:
+    """Seconds until a processor has read and answered a first request: two operations a weight and token to read it."""
+    cpu = machine.cpu
+    core = next((speed for feature, speed in _CORE_GFLOPS if feature in cpu.features), _PLAIN_CORE_GFLOPS)
+    gflops = _cores(cpu) * core * _PREFILL_SHARE
+    return 2 * (entry.active_b or entry.parameters_b) * prompt_tokens / gflops + _ANSWER_TOKENS / tokens_per_s
+
+
+def _cores(cpu: Cpu) -> float:
+    """Cores that compute, as far as they are known: one of two threads, and no more than a container's limit."""
+    logical = cpu.logical_cores or 1
+    return max(1.0, min(cpu.physical_cores or max(1, logical // 2), logical, cpu.quota_cores or logical))
+
+
 def _score(
-    entry: ModelEntry, variant: Variant, speed: float | None, context: int | None, least: int, needs: tuple[Need, ...]
+    entry: ModelEntry,
+    variant: Variant,
+    speed: float | None,
+    context: int | None,
+    least: int,
+    needs: tuple[Need, ...],
+    first_answer_s: float | None = None,
 ) -> float:
     """How useful a model is likely to be: size (in all and active), how new it is, exactness, room, speed.
 
@@ -361,7 +404,10 @@ def _score(
         score += 0.6
     if context and context > least:
         score += min(0.4, 0.1 * math.log2(context / least))
-    if speed is not None:
+    if first_answer_s is not None:
+        # Without a GPU the wait decides: twice as long costs what four times the size is worth.
+        score -= max(0.0, 2 * math.log2(first_answer_s / _PATIENCE_S))
+    elif speed is not None:
         # Below 15 tokens a second one waits; far above it, more is only a little better.
         score += max(-3.0, math.log2(speed / 15)) if speed < 15 else min(0.6, 0.15 * math.log2(speed / 15))
     return score
@@ -375,10 +421,10 @@ def _group(row: Ranked) -> int:
     return 2 if row.fits != "no" else 3
 
 
-def bandwidth_gb_s(gpus: tuple[Gpu, ...]) -> float | None:
+def bandwidth_gb_s(gpus: tuple[Gpu, ...], cpu: Cpu) -> float | None:
     """Memory bandwidth of one GPU by its data sheet (None: not in the catalogue); without GPUs an assumed one."""
     if not gpus:
-        return CPU_BANDWIDTH_GB_S
+        return min(CPU_BANDWIDTH_GB_S, _CORE_BANDWIDTH_GB_S * _cores(cpu))
     known = find_gpu(gpus[0].name, gpus[0].memory_total_gib)
     return known.memory_bandwidth_gb_s if known else None
 
@@ -391,7 +437,7 @@ def machine_json(machine: Machine) -> Mapping[str, Any]:
             {"name": gpu.name, "memory_total_gib": gpu.memory_total_gib, "memory_free_gib": gpu.memory_free_gib}
             for gpu in gpus
         ],
-        "memory_bandwidth_gb_s": bandwidth_gb_s(gpus),
+        "memory_bandwidth_gb_s": bandwidth_gb_s(gpus, machine.cpu),
         "memory_bandwidth_from": "data sheet" if gpus else "assumed",
         "ram_available_gib": machine.ram_available_gib,
         "described": machine.described,

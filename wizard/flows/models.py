@@ -98,7 +98,9 @@ def _show(
     screen.line()
     screen.line(t("~ estimated: speed from memory bandwidth, context by vLLM's arithmetic."))
     if not serving_gpus(machine):
-        screen.line(t("Without a GPU answers come slowly; a small model is for trying things out."))
+        screen.line(
+            t("Without a GPU the wait decides: to read a first request of {n} tokens and answer.", n=f"{least // 2:,}")
+        )
     hidden = len(best) - min(len(best), len(listed))
     if hidden > 0:
         screen.line(t("{n} more suit as well: `--limit {all}`.", n=hidden, all=len(best)))
@@ -113,6 +115,8 @@ def _row_lines(row: Ranked, between: str) -> list[str]:
         parts.append(t("~{n} tokens of context", n=f"{row.context_tokens:,}"))
     if row.tokens_per_s is not None:
         parts.append(t("~{n:.0f} tokens/s", n=row.tokens_per_s))
+    if row.first_answer_s is not None:
+        parts.append(t("first answer after ~{time}", time=_time(row.first_answer_s)))
     if row.gpus > 1:
         parts.append(t("{n} GPUs", n=row.gpus))
     parts.append(t("tools") if row.calls_tools else t("no tools"))
@@ -127,6 +131,10 @@ def _row_lines(row: Ranked, between: str) -> list[str]:
         else:
             lines.append(part)
     return [*lines, *row.lacking]
+
+
+def _time(seconds: float) -> str:
+    return t("{n:.0f} s", n=seconds) if seconds < 100 else t("{n:.0f} min", n=seconds / 60)
 
 
 def _machine_line(machine: Machine) -> str:

@@ -203,3 +203,36 @@ def test_what_is_said_to_suit_is_what_the_plan_says_fits() -> None:
         plan = plan_serve(machine, facts, Intent(context_tokens=32_768))
         assert plan.fits, row.variant.model
         assert plan.max_model_len >= 32_768
+
+
+def _processor(cores: int, *features: str) -> Machine:
+    return Machine("linux", Cpu("x", "x86_64", cores, cores, features=features), 64.0, 60.0)
+
+
+def test_without_a_gpu_what_answers_soon_comes_before_what_is_larger() -> None:
+    rows = rank_models(_processor(2, "avx512f", "avx512_bf16"), (CODEX,))
+    first = next(row for row in rows if row.suits)
+    large = next(row for row in rows if row.suits and (row.entry.active_b or 0) > 10)
+    assert (first.entry.active_b or 0) < 3
+    assert (first.first_answer_s or 0) < 200 < (large.first_answer_s or 0)
+
+
+def test_more_and_wider_cores_let_larger_models_rank_higher() -> None:
+    def first(machine: Machine) -> float:
+        return next(row.entry.active_b or 0 for row in rank_models(machine, (CODEX,)) if row.suits)
+
+    assert first(_processor(2, "avx2")) < first(_processor(32, "avx512f", "avx512_bf16", "amx_bf16"))
+
+
+def test_a_containers_limit_counts_as_its_cores() -> None:
+    def wait(machine: Machine) -> float:
+        rows = rank_models(machine, (CODEX,), models=[entry("Qwen/Qwen3-0.6B")])
+        return rows[0].first_answer_s or 0
+
+    whole = _processor(16, "avx512f")
+    limited = replace(whole, cpu=replace(whole.cpu, quota_cores=2.0))
+    assert wait(limited) > 4 * wait(whole)
+
+
+def test_with_a_gpu_no_wait_is_told() -> None:
+    assert rank("Qwen/Qwen3-0.6B", "RTX 4090", CODEX).first_answer_s is None
