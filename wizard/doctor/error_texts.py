@@ -76,7 +76,8 @@ def explain_error(text: str, context: Context | None = None, url: str = "") -> t
             return _explain(row, match, text, context, url)
     from wizard.serving.deaths import judge_log
 
-    return judge_log(text.splitlines())
+    # That something failed at a server's start is no explanation of a client's text.
+    return tuple(problem for problem in judge_log(text.splitlines()) if problem.code != "startup-failed")
 
 
 def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context | None, url: str) -> tuple[Problem, ...]:
@@ -120,7 +121,9 @@ _IPV4_LOOPBACK = re.compile(r"(?:ECONNREFUSED|connect(?:ion)?|dial tcp|address).
 
 
 _NAMES_A_HOST = re.compile(r"https?://|\b\d+\.\d+\.\d+\.\d+\b|\blocalhost\b|::1|host\.docker\.internal", re.IGNORECASE)
-_PLACE = re.compile(r"(?:https?://)?\[?([\w.-]+|::1)\]?:(\d{2,5})\b|host='([\w.-]+)', port=(\d+)")
+_PLACE = re.compile(
+    r"(?:https?://)?\[?([\w.-]+|::1)\]?:(\d{2,5})\b|host='([\w.-]+)', port=(\d+)|to ([\w.-]+) port (\d+)"
+)
 # Addresses that a container or a virtual machine has for its host.
 _HOST_OF_CONTAINERS = re.compile(
     r"host\.docker\.internal|172\.(?:1[7-9]|2\d|3[01])\.\d+\.1|192\.168\.65\.\d+|10\.0\.2\.2"
@@ -136,7 +139,8 @@ def _conditions(text: str, context: Context | None, url: str) -> frozenset[str]:
     holds = {"loopback"} if loopback else set()
     if "host.docker.internal" in text:
         holds.add("docker-name")
-    if not loopback and _at_an_address_of_the_host(told_of):
+    bound = re.search(r"running on https?://(?:127\.0\.0\.1|localhost)", text, re.IGNORECASE)
+    if (bound and not _LOOPBACK.search(url or "localhost")) or (not loopback and _at_an_address_of_the_host(told_of)):
         holds.add("other-address")
     # Where 127.0.0.1 was refused as well, the address family is not what is wrong.
     ipv6 = bool(_IPV6_LOOPBACK.search(text)) and not _IPV4_LOOPBACK.search(text)
@@ -158,7 +162,7 @@ def _conditions(text: str, context: Context | None, url: str) -> frozenset[str]:
 def _at_an_address_of_the_host(text: str) -> bool:
     """Whether the refused place is a machine that serves itself, as far as its address or its port tells."""
     for match in _PLACE.finditer(text):
-        host, port = match[1] or match[3], match[2] or match[4]
+        host, port = match[1] or match[3] or match[5], match[2] or match[4] or match[6]
         if _HOST_OF_CONTAINERS.fullmatch(host):
             return True
         if port in _LOOPBACK_BY_DEFAULT and re.fullmatch(r"(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.[\d.]+", host):

@@ -461,6 +461,13 @@ def _plan_responses(target: Target, spot: Spot) -> Iterator[Probe]:
     )
 
 
+# Claude Code sends these together; a strict gateway refuses a request for any that it does not know.
+_BETAS = (
+    "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
+    "prompt-caching-scope-2026-01-05,advanced-tool-use-2025-11-20,effort-2025-11-24"
+)
+
+
 def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
     url = url_of(spot.base, "messages")
     body = hello_body(spot.model, "messages")
@@ -476,7 +483,7 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
     yield message("system-inside", messages=[user, {"role": "system", "content": "Be brief."}, user])
     yield message("tools", messages=ask, tools=[messages_tool()], max_tokens=256)
     yield message("stream", stream=True)
-    beta = (("anthropic-beta", "claude-code-20250219,context-management-2025-06-27,interleaved-thinking-2025-05-14"),)
+    beta = (("anthropic-beta", _BETAS),)
     edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
     yield message("context-management", beta, context_management=edits)
     tool = {**messages_tool(), "input_examples": [{"city": "Paris"}]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wizard.doctor.bodies import Body, read_body
@@ -145,6 +145,8 @@ def _judge_reach(seen: Observations) -> Reach:
     direct = _needs_direct(seen, main, wire)
     if direct and (past := seen.exchange("main.direct")) is not None:
         main = judged(seen, past, wire)
+    if main is not None and _nothing_there(seen, main):
+        main = replace(main, grade="absent", family="path")
     tried: dict[str, Seen] = {}
     for exchange in seen.exchanges:
         if exchange.probe.startswith("main@"):
@@ -153,6 +155,11 @@ def _judge_reach(seen: Observations) -> Reach:
     auth, better = _auth(seen, target, wire, best)
     models, listed_at = _models(seen, target, base, direct)
     return Reach(wire, main, better or best, base, kind, auth, models, listed_at, direct, tried)
+
+
+def _nothing_there(seen: Observations, main: Seen) -> bool:
+    """Whether a 404 in words that nobody knows means the path: where no list of models is served beside it either."""
+    return main.status == 404 and main.family == "other" and judge_models(seen.exchange("models")) is None
 
 
 def _needs_direct(seen: Observations, main: Seen | None, wire: Wire) -> bool:

@@ -179,9 +179,10 @@ def messages_api_taken(seen: Observations) -> Verdict:
             )
         )
     order = refused(seen, "messages.two-users")
-    if order is not None and inside is None and order.family == "role-order":
+    if order is not None and inside is None and system is None:
         what = t("Two user messages in a row are refused: {text}", text=excerpt(order.text, 120))
-        problems.append(found("template-role-order", what, evidence(order), severity=severity))
+        code = "server-bug-500" if order.family == "server-error" else CODES.get(order.family or "other", "")
+        problems.append(found(code or "template-role-order", what, evidence(order), severity=severity))
     parts = refused(seen, "messages.parts")
     if parts is not None:
         code = "content-parts-unsupported"

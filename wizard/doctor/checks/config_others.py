@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -346,7 +346,23 @@ def url_forms(seen: Observations) -> Verdict:
         elif url.endswith("/"):
             what = t("The base URL of {client} ends in a slash.", client=target.client or t("the client"))
             problems.append(found("base-url-trailing-slash", what, f"{target.source}: {shown(url)}", severity="info"))
-    return tuple(problems)
+    return (*problems, *_pasted(seen, {target.base_url.strip() for target in seen.targets}))
+
+
+_PASTED = re.compile(r"https?://[^\s\"',]+/(?:chat/completions|responses|messages)/?(?=[\s\"',]|$)")
+
+
+def _pasted(seen: Observations, told: set[str]) -> Iterator[Problem]:
+    """Full endpoints in files of clients whose triple was not read: providers that are not the chosen one."""
+    for file in seen.files:
+        if file.client not in (*_NEEDS_VERSION, "pi", "zed") or not _kind(file):
+            continue
+        for number, line in enumerate((file.text or "").splitlines(), 1):
+            match = _PASTED.search(line)
+            if match and match[0] not in told and not line.lstrip().startswith(("#", "//")):
+                what = t("A base URL of {client} is a full endpoint: `{url}`.", client=file.client, url=shown(match[0]))
+                where = t("{path}: line {line}", path=file.path, line=number)
+                yield from weigh(seen, file.client, found("base-url-full-endpoint", what, where))
 
 
 CHECKS = (

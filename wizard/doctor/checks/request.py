@@ -274,7 +274,8 @@ _CALL_AS_TEXT = re.compile(
     r"</?tool_call|<function[=_ ]|<\|tool_call|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁call|<function_calls>|"
     r"<invoke name|<minimax:tool_call>|functools\[|<tool_use>|<\|channel\|>\s*commentary|<tools>|to=functions?\.|"
     r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|\[?get_weather\s*\(|<get_weather>|"
-    r"Action:\s*\S+\s+Action Input:|<(?:execute_command|read_file|use_mcp_tool|bash)>\s*<\w+>",
+    r"<｜DSML|</?(?:function|parameter)[=>]|Action:\s*\S+\s+Action Input:|"
+    r"<(?:execute_command|read_file|use_mcp_tool|bash)>\s*<\w+>",
     re.I,
 )
 
@@ -289,11 +290,10 @@ def is_call_as_text(content: str) -> bool:
     except (ValueError, RecursionError):
         return False
     value = value[0] if isinstance(value, list) and value else value
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("name"), str)
-        and bool({"arguments", "parameters"} & set(value))
-    )
+    if not isinstance(value, dict):
+        return False
+    named = any(isinstance(value.get(name), str) for name in ("name", "function", "tool", "tool_name"))
+    return bool(value.get("tool_calls")) or (named and bool({"arguments", "parameters", "args"} & set(value)))
 
 
 def is_broken_call(content: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from wizard.doctor.bodies import read_body
+from wizard.doctor.bodies import excerpt, read_body
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
 from wizard.doctor.engine import Check, Unseen, Verdict
@@ -253,6 +253,12 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
             evidence(main),
             **_ask_at(target, reach.listed_at),
         )
+    if main.status < 400 and main.body is not None and main.body.error is not None:
+        return found(
+            "error-in-200-body",
+            t("Status 200 with an error inside: {text}", text=excerpt(main.text, 140)),
+            evidence(main),
+        )
     return found(
         "wrong-endpoint-path"
         if listed or is_local(urlsplit(target.base_url).hostname or "")
@@ -293,7 +299,7 @@ def _silent(main: Seen) -> Problem | None:
         return found(
             "broken-response-body", t("Status {status}, and the body is empty.", status=main.status), evidence(main)
         )
-    if main.status == 400:
+    if main.status == 400 and not (main.body and main.body.error):
         return found("unknown-400-no-body", t("The server answers 400 and does not say why."), evidence(main))
     return None
 

@@ -1,5 +1,9 @@
 """What clients print for each cause, and what the doctor makes of it. Texts as seen with the clients themselves."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from wizard.doctor.causes import find_cause
@@ -233,3 +237,17 @@ def test_a_long_text_is_cut() -> None:
 
 def test_every_candidate_is_a_cause_with_texts() -> None:
     assert [c.code for row in all_error_texts() for c in row.candidates if not find_cause(c.code).title] == []
+
+
+TEXTS = [
+    json.loads(line)
+    for line in Path(__file__).with_name("client_texts.jsonl").read_text(encoding="utf-8").splitlines()
+    if line
+]
+
+
+@pytest.mark.parametrize("row", TEXTS, ids=[f"{row['codes'][0]}-{number}" for number, row in enumerate(TEXTS)])
+def test_texts_of_other_programs_lead_to_the_same_causes(row: dict[str, Any]) -> None:
+    """client_texts.jsonl: what SDKs, editors, chat interfaces and proxies print; codes: any of which may come first."""
+    context = CONTAINER if row.get("container") else Context("linux")
+    assert explain_error(row["text"], context)[0].code in row["codes"]
