@@ -14,8 +14,8 @@ from .vllm_servers import wizard_environment
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
 # What a start of the tiny model needs; it has no weights.
-FIXED = ("--set", "enforce-eager", "--set", "load-format=dummy", "--set", "max-model-len=16384")
-SMALL = ("--users", "1", "--requests", "5", "--rounds", "2", "--prefix-tokens", "8000", "--max-tokens", "8")
+FIXED = ("--set", "enforce-eager", "--set", "load-format=dummy", "--set", "max-model-len=32768")
+SMALL = ("--users", "1", "--requests", "5", "--rounds", "2", "--prefix-tokens", "12000", "--max-tokens", "8")
 
 
 def test_prefix_caching_is_found_kept_and_worth_three_times(

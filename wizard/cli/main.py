@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("completion", "What makes Tab complete commands, options and names in your shell."),
     "bench": ("bench", "Time to first token, between tokens, throughput: one endpoint, or several side by side."),
     "tune": ("tune", "A measured search for faster flags: each trial a server of its own."),
+    "report": ("report", "One file of machine, server, plan, proof and figures, to share with a team."),
     "watch": ("watch", "Live metrics of servers: load, KV cache, prefix hits, latencies, tokens/s, GPU."),
 }
 

@@ -678,6 +678,7 @@ class _Search:
         goal = self._options.goal
         best = best_trial(self.record.trials, goal, self.knobs)
         rows = what_was_bought(self.record.trials, goal, self.knobs, best)
+        self._save(replace(self.record, goal=goal.text, chosen=best.setting if best else None))
         return TuneReport(self.record, goal, best, rows, ())
 
 

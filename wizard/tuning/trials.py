@@ -103,7 +103,8 @@ def parse_trial(value: Mapping[str, Any]) -> Trial:
 class Record:
     """A search so far. identity: what it is a search of; another one cannot go on from it. about: the same for people.
 
-    reference: the plan's answers, as tuning.answers keeps them; None until they were asked.
+    reference: the plan's answers, as tuning.answers keeps them; None until they were asked. goal: the last run's, for
+    people; chosen: the setting that it took, None before its end.
     """
 
     identity: str
@@ -111,6 +112,8 @@ class Record:
     trials: tuple[Trial, ...] = ()
     reference: Any = None
     finished: bool = False
+    goal: str = ""
+    chosen: Setting | None = None
 
     @property
     def spent_s(self) -> float:
@@ -123,7 +126,7 @@ class Record:
 
     def with_trial(self, trial: Trial) -> Record:
         """One more."""
-        return replace(self, trials=(*self.trials, trial), finished=False)
+        return replace(self, trials=(*self.trials, trial), finished=False, chosen=None)
 
     def render(self) -> bytes:
         """The file's content."""
@@ -132,6 +135,8 @@ class Record:
             "identity": self.identity,
             "about": self.about,
             "finished": self.finished,
+            "goal": self.goal,
+            "chosen": None if self.chosen is None else dict(self.chosen),
             "reference": self.reference,
             "trials": [trial.as_json() for trial in self.trials],
         }
@@ -148,6 +153,8 @@ def parse_record(raw: bytes | None) -> Record | None:
             trials=tuple(parse_trial(row) for row in document["trials"]),
             reference=document.get("reference"),
             finished=bool(document.get("finished")),
+            goal=str(document.get("goal") or ""),
+            chosen=None if document.get("chosen") is None else setting_of(document["chosen"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
