@@ -28,7 +28,7 @@ def command(app: App, name: str, fallback: str) -> int:
         choices = [Choice(p.name, f"{p.name}  {p.openai_base_url}  {p.model}") for p in known.by_name.values()]
         recommended = known.active or choices[0].value
         name = questions.choose("NAME", t("Which endpoint shall the clients use?"), choices, recommended)
-    profile = choose_profile(app.world, app.screen, name, fallback)
+    profile = choose_profile(app.world, app.screen, name, fallback, dry_run=app.dry_run)
     # Moving back and forth is what the command is for, and every step can be undone: the name is the answer.
     results = use_profile(app.world, app.screen, profile, yes=True, dry_run=app.dry_run)
     if app.screen.as_json:

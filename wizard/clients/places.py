@@ -57,7 +57,9 @@ class Places:
             return False
         there = any(exists(path) for path in self.candidates(file))
         if file.shell:
-            return there or self.shell == file.shell
+            # Its start-up file is of no use without the program that reads it.
+            here = not file.programs or any(map(self.has, file.programs))
+            return here and (there or self.shell == file.shell)
         if file.programs:
             return there or any(map(self.has, file.programs))
         return there or not file.if_exists

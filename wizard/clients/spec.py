@@ -38,8 +38,9 @@ class FileSpec:
     that are only set where nothing is.
     live: the client itself writes this file while it runs, so that restore takes out our keys where it changed since.
     shell: written where this shell is the user's or its file exists. `secret`: holds the key, so mode 0600.
-    programs: written where one of these is installed or its file exists. same_as: the template of another file that
-    sets the same values in another syntax; people are shown the diff of that one.
+    programs: written where one of these is installed or its file exists; with `shell`, only where one is installed.
+    same_as: the template of another file that sets the same values in another syntax; people are shown the diff of that
+    one.
     """
 
     template: str

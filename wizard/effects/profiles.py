@@ -69,13 +69,16 @@ class ProfileStore:
 
     def save(self, profiles: Profiles) -> None:
         """Write all profiles (private: URLs may name hosts inside a company)."""
+        self._files.write_private(self.path, self._text(profiles))
+
+    def _text(self, profiles: Profiles) -> bytes:
         document = {
             "schema_version": 1,
             "active": profiles.active,
             "previous": profiles.previous,
             "profiles": {name: profile.as_json() for name, profile in profiles.by_name.items()},
         }
-        self._files.write_private(self.path, json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
+        return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
     def update(self, change: Callable[[Profiles], Profiles]) -> bool:
         """Load, change and save while no other llm-setup does; returns whether the file changed."""
@@ -109,10 +112,9 @@ class ProfileStore:
             )
         )
 
-    def activate(self, name: str) -> bool:
-        """Make a profile the active one; returns whether the file changed."""
-        return self.update(
-            lambda before: replace(
-                before, active=name, previous=before.active if before.active != name else before.previous
-            )
-        )
+    def activated(self, name: str) -> tuple[bytes | None, bytes | None]:
+        """The file as it is, and as it becomes with that profile active, for a transaction over more than it."""
+        raw, before = self._files.read_bytes(self.path), self.load()
+        if before.active == name:
+            return raw, raw
+        return raw, self._text(replace(before, active=name, previous=before.active))

@@ -345,10 +345,12 @@ def apply_plans(
     offline: bool = False,
     diffs: bool = True,
     key_by_command: bool = False,
+    also: Callable[[], Sequence[Change]] = tuple,
 ) -> tuple[Applied, ...]:
     """As apply_clients, for clients in scopes that may differ.
 
-    diffs: show them (a dry run always does), and the warnings of clients in which nothing changes.
+    diffs: show them (a dry run always does), and the warnings of clients in which nothing changes. also: changes of our
+    own files that belong to the same transaction, last.
     """
     if not dry_run:
         edit_store(world).settle()
@@ -370,7 +372,7 @@ def apply_plans(
             )
         if not confirm(t("Write these files?")):
             return tuple(results)
-    _write(world, to_write)
+    _write(world, to_write, also)
     done = tuple(
         replace(result, status="applied" if result.status == "would-apply" else result.status) for result in results
     )
@@ -503,9 +505,9 @@ def _mode_to_set(store: EditStore, edit: Edit) -> int | None:
     return None if mode == wanted else wanted
 
 
-def _write(world: World, edits: Sequence[Edit]) -> None:
+def _write(world: World, edits: Sequence[Edit], also: Callable[[], Sequence[Change]]) -> None:
     store = edit_store(world)
-    if not any(edit.change != "none" or _mode_to_set(store, edit) is not None for edit in edits):
+    if not also() and not any(edit.change != "none" or _mode_to_set(store, edit) is not None for edit in edits):
         return
     with store.locked():
         receipts = store.receipts()
@@ -517,7 +519,7 @@ def _write(world: World, edits: Sequence[Edit]) -> None:
                 continue
             changes.append(Change(edit.path, edit.before, edit.after, mode))
             receipts[edit.path] = _receipt(store, receipts.get(edit.path), edit, now)
-        store.transact(changes, receipts)
+        store.transact([*changes, *also()], receipts)
 
 
 def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Receipt:

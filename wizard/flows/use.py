@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from wizard.effects.edits import Change
+from wizard.effects.files import PRIVATE_MODE
 from wizard.effects.world import World
 from wizard.endpoint import requests
 from wizard.endpoint.exchange import HttpReply
 from wizard.endpoint.model import Endpoint, Profile
 from wizard.endpoint.replies import judge_models
-from wizard.flows.clients import Applied, Confirm, applied_targets, apply_plans
+from wizard.flows.clients import Applied, Confirm, applied_targets, apply_plans, edit_store
 from wizard.flows.profiles import active_profile, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
@@ -16,8 +18,10 @@ from wizard.ui.screen import Screen
 _ANSWER_TIMEOUT_S = 5.0
 
 
-def choose_profile(world: World, screen: Screen, name: str, fallback: str) -> Profile:
+def choose_profile(world: World, screen: Screen, name: str, fallback: str, *, dry_run: bool = False) -> Profile:
     """The profile that `use` means: a name, `-` for the one before, the fallback where the first does not answer."""
+    if not dry_run:
+        edit_store(world).settle()  # a switch that was cut in two may have left the wrong one as the active
     known = world.profiles.load()
     if name == "-":
         if not known.previous:
@@ -53,7 +57,12 @@ def use_profile(
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> tuple[Applied, ...]:
-    """Move the applied clients, in one transaction, then remember the profile as the active one."""
+    """Move the applied clients and the active profile, in one transaction."""
+
+    def activation() -> tuple[Change, ...]:
+        before, after = world.profiles.activated(profile.name)
+        return (Change(world.profiles.path, before, after, PRIVATE_MODE),) if after != before else ()
+
     endpoint = profile.endpoint(resolve_key(world, profile))
     results = apply_plans(
         world,
@@ -64,9 +73,9 @@ def use_profile(
         dry_run=dry_run,
         confirm=confirm,
         diffs=confirm is not None,
+        also=activation,
     )
     declined = any(result.status == "would-apply" for result in results)
     if not dry_run and not declined:
-        world.profiles.activate(profile.name)
         screen.step("ok", t("Active profile: {name}", name=profile.name), profile.openai_base_url)
     return results

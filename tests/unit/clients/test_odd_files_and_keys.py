@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -261,6 +262,29 @@ def test_files_for_shells_that_are_not_here_are_not_written(make_home: Any, tmp_
     home.env["PATH"] = str(pwsh.parent)
     home.apply("shell")
     assert (config / "env.ps1").exists() and not (config / "env.cmd").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "profiles"),
+    [
+        pytest.param("", [], id="neither"),
+        pytest.param("powershell", ["WindowsPowerShell"], id="what comes with Windows"),
+        pytest.param("pwsh", ["PowerShell"], id="PowerShell 7"),
+    ],
+)
+def test_on_windows_the_profile_of_each_powershell_that_is_there_reads_our_file(
+    program: str, profiles: list[str], home: Any
+) -> None:
+    if program:
+        executable = home.path.parent / "bin" / program
+        executable.parent.mkdir()
+        executable.touch(0o755)
+        home.env["PATH"] = str(executable.parent)
+    world = dataclasses.replace(home.world, platform="windows")
+    apply_clients(world, home.screen, home_endpoint(), ["shell"], yes=True, offline=True)
+    written = {path.parent.name for path in (home.path / "Documents").rglob("*.ps1")}
+    assert written == set(profiles)
+    assert (home.state / "config/env.ps1").exists() is bool(profiles)
 
 
 def test_files_that_say_the_same_for_other_shells_are_shown_once(home: Any) -> None:

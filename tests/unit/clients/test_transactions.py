@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from wizard.effects import edits, lock
+from wizard.endpoint.model import Profile
+from wizard.flows.use import choose_profile, use_profile
 from wizard.problems import ProblemError
 
 NAMES = ("codex", "claude-code", "continue")
@@ -141,6 +143,73 @@ def test_a_kill_at_any_call_is_rolled_back_by_the_next_run(make_home: Any, wante
         child.join()
         assert child.exitcode == 9
         check_old_or_new(home, before, new, f"call {at}")
+
+
+def two_profiles(home: Any, endpoint: Any) -> None:
+    """`old` is applied and active; `new` is known."""
+    for name, model in (("old", "model-old"), ("new", "model-new")):
+        profile = Profile(name, endpoint.openai_base_url, endpoint.anthropic_base_url, model, "")
+        home.world.profiles.put(profile, activate=name == "old")
+    home.apply(*NAMES, endpoint=home.world.profiles.load().by_name["old"].endpoint(None))
+
+
+def switch(home: Any, name: str) -> None:
+    world = home.world
+    use_profile(world, home.screen, choose_profile(world, home.screen, name, ""), yes=True)
+
+
+def test_a_kill_at_any_call_of_a_switch_leaves_clients_and_active_profile_together(
+    make_home: Any, endpoint: Any, tmp_path: Path
+) -> None:
+    counted = make_home(tmp_path / "counted")
+    lived_in(counted)
+    two_profiles(counted, endpoint)
+    fault = Fault(-1, no_space)
+    with faults(fault):
+        switch(counted, "new")
+    fork = multiprocessing.get_context("fork")
+    seen = set()
+    for at in sorted({*range(1, fault.count + 1, STEP), fault.count}):
+        home = make_home(tmp_path / str(at))
+        lived_in(home)
+        two_profiles(home, endpoint)
+        old = home.tree()
+
+        def cut(home: Any = home, at: int = at) -> None:
+            with faults(Fault(at, lambda: os._exit(9))):
+                switch(home, "new")
+
+        child = fork.Process(target=cut)
+        child.start()
+        child.join()
+        assert child.exitcode == 9
+        edits.EditStore(home.world.files, home.world.paths.originals).settle()
+        active = home.world.profiles.load().active
+        assert (active == "old") is (home.tree() == old), f"call {at}: {fault.names[at - 1]}"
+        assert (active == "new") is (b"model-new" in home.tree()[str(home.path / ".codex/config.toml")])
+        seen.add(active)
+        switch(home, "new")
+        switch(home, "-")
+        assert home.tree() == old
+    assert seen == {"old", "new"}
+
+
+def test_a_disk_that_is_full_at_any_call_of_a_switch_moves_nothing_by_halves(
+    make_home: Any, endpoint: Any, tmp_path: Path
+) -> None:
+    home = make_home(tmp_path)
+    lived_in(home)
+    two_profiles(home, endpoint)
+    old = home.tree()
+    at = 1
+    while True:
+        with faults(Fault(at, no_space)), contextlib.suppress(ProblemError, OSError):
+            switch(home, "new")
+        if home.world.profiles.load().active == "new":
+            assert home.tree() != old
+            return
+        assert home.tree() == old, f"call {at}"
+        at += 1
 
 
 def test_an_interrupt_leaves_everything_as_it_was(make_home: Any, tmp_path: Path) -> None:

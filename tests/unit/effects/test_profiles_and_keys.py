@@ -44,7 +44,10 @@ def test_removing_and_switching_remember_the_one_before(tmp_path: Path) -> None:
     for name in ("a", "b"):
         store.put(Profile(name, "http://h/v1", None, "m"), activate=True)
     assert (store.load().active, store.load().previous) == ("b", "a")
-    assert store.activate("a") and not store.activate("a")
+    before, after = store.activated("a")
+    assert before != after
+    store.path.write_bytes(after)
+    assert store.activated("a") == (after, after)
     assert (store.load().active, store.load().previous) == ("a", "b")
     store.remove("b")
     assert (store.load().active, store.load().previous, list(store.load().by_name)) == ("a", "", ["a"])
