@@ -226,10 +226,11 @@ class InitFlow:
         """Whether answers are kept for a later run: those that somebody gave, of a run that changes things."""
         return self.questions.may_ask and not self.manner.dry_run
 
-    def _keep(self) -> None:
+    def _keep(self, *, also_flags: bool = False) -> None:
+        """also_flags: also where nothing but flags answered."""
         if not self._keeps:
             return
-        if not self.road.can_go_back:
+        if not (self.road.can_go_back or also_flags):
             self._world.files.remove(self._kept_in)
             return
         kept = self.road.kept()
@@ -589,6 +590,7 @@ class InitFlow:
         # Going back is one of the ways already, by name.
         way = cast(WayOut, self.questions.choose("--yes", t("What now?"), rows, rows[0].value))
         if way == "leave":
+            self._keep(also_flags=True)
             raise LeftError(error)
         road = taken(self.road, way, step)
         self.road = road

@@ -125,6 +125,11 @@ class Terminal:
         self.child.wait()
 
     @property
+    def lines(self) -> list[str]:
+        """Every line that was drawn, also those that were drawn over later."""
+        return ANSI.sub("", re.sub(r"\x1b\[[0-9;?]*[A-DHJK]", "\n", self.shown)).replace("\r", "\n").split("\n")
+
+    @property
     def text(self) -> str:
         """All that was shown, without what steers a terminal."""
         return ANSI.sub("", self.shown).replace("\r", "")
