@@ -8,6 +8,7 @@
  *   cuda 13000
  *   init 18                                      (nvmlInit answers this error)
  *   gpu total=81559 reserved=467 used=1024 cc=9.0 bus=00000000:1B:00.0 uuid=GPU-0 display=0 mig=0 name=NVIDIA H100
+ *       (also power=350500 in milliwatts, busy=87 in percent, temperature=64; without them: not supported)
  *   mig gpu=0 total=9856 used=12 uuid=MIG-0 name=NVIDIA H100 MIG 1g.10gb
  *   process gpu=0 pid=4242 used=2048 graphics=0  (used=-1: not known; slice=0 puts it on a MIG slice)
  *   link 0 1 nvlink                              (or a topology level: 0 10 20 30 40 50)
@@ -33,7 +34,7 @@ enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSU
 typedef struct {
     int parent, slice; /* parent -1: a whole GPU; slice: its number within the parent */
     long total, reserved, used;
-    int major, minor, display, mig, index;
+    int major, minor, display, mig, index, power, busy, temperature;
     char bus[32], uuid[96], name[96];
 } Device;
 typedef struct { int gpu, slice, graphics; long used; unsigned pid; } Process;
@@ -75,6 +76,9 @@ static void read_device(const char *line, int parent) {
     device->used = number(line, " used=", 0);
     device->display = (int)number(line, " display=", 0);
     device->mig = (int)number(line, " mig=", -1);
+    device->power = (int)number(line, " power=", -1);
+    device->busy = (int)number(line, " busy=", -1);
+    device->temperature = (int)number(line, " temperature=", -1);
     word(line, " cc=", " \n", capability, sizeof capability);
     sscanf(capability, "%d.%d", &device->major, &device->minor);
     word(line, " bus=", " \n", device->bus, sizeof device->bus);
@@ -214,6 +218,21 @@ API int nvmlDeviceGetMemoryInfo_v2(const Device *device, MemoryV2 *out) {
     out->used = device->used * MIB;
     out->free = out->total - out->used - out->reserved;
     return SUCCESS;
+}
+API int nvmlDeviceGetPowerUsage(const Device *device, unsigned *out) {
+    CHECK(device);
+    *out = (unsigned)device->power;
+    return device->power < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+API int nvmlDeviceGetUtilizationRates(const Device *device, unsigned out[2]) {
+    CHECK(device); /* gpu, memory */
+    out[0] = out[1] = (unsigned)device->busy;
+    return device->busy < 0 ? NOT_SUPPORTED : SUCCESS;
+}
+API int nvmlDeviceGetTemperature(const Device *device, unsigned sensor, unsigned *out) {
+    CHECK(device);
+    *out = (unsigned)device->temperature;
+    return device->temperature < 0 || sensor ? NOT_SUPPORTED : SUCCESS;
 }
 API int nvmlDeviceGetCudaComputeCapability(const Device *device, int *major, int *minor) {
     CHECK(device);

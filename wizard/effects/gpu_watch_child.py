@@ -44,9 +44,12 @@ def _read(nvml: Any, handle: Any) -> dict[str, Any]:
     with contextlib.suppress(nvml.NVMLError):
         name = nvml.nvmlDeviceGetName(handle)
         found["name"] = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
-    with contextlib.suppress(nvml.NVMLError):
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        found |= {"used": int(memory.used), "total": int(memory.total)}
+    # The second version leaves the driver's own reserve out of what is used, as `nvidia-smi` does.
+    for version in (getattr(nvml, "nvmlMemory_v2", None), None):
+        with contextlib.suppress(nvml.NVMLError):
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle, version)
+            found |= {"used": int(memory.used), "total": int(memory.total)}
+            break
     with contextlib.suppress(nvml.NVMLError):
         found["power_mw"] = int(nvml.nvmlDeviceGetPowerUsage(handle))
     with contextlib.suppress(nvml.NVMLError):

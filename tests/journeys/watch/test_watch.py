@@ -51,7 +51,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Watch:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "wizard", "watch", *arguments],
             env={
@@ -60,6 +60,7 @@ def watch(tmp_path: Path) -> Watch:
                 "LANG": "C.UTF-8",
                 "LLM_SETUP_HOME": str(tmp_path / "own"),
                 "LLM_SETUP_API_KEY": KEY,
+                **more,
             },
             cwd=tmp_path,
             capture_output=True,
@@ -111,6 +112,42 @@ def test_an_unknown_name_is_wrong_usage(watch: Watch) -> None:
     ran = watch("nowhere", "--once")
     assert ran.returncode == 2
     assert "[unknown-server-or-profile]" in ran.stderr
+
+
+@pytest.fixture(scope="session")
+def driver_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the stand-in of NVIDIA's driver library."""
+    folder = tmp_path_factory.mktemp("nvml")
+    build = Path(__file__).parents[2] / "native" / "build.py"
+    subprocess.run([sys.executable, str(build), str(folder)], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return folder
+
+
+def test_gpu_memory_and_power_are_beside_it(watch: Watch, server: str, driver_library: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "driver.txt"
+    facts.write_text(
+        "driver 580.65.06\ncuda 13000\n"
+        "gpu total=81559 reserved=467 used=40960 power=350500 busy=87 temperature=64 cc=9.0 name=NVIDIA H100\n"
+        "gpu total=15360 used=1024 cc=7.5 name=Tesla T4\n"
+    )
+    driver = {"LD_LIBRARY_PATH": str(driver_library), "NVML_STANDIN": str(facts)}
+    first, second = json.loads(watch("--base-url", server, "--once", "--json", **driver).stdout)["gpus"]
+    assert (first["memory_used_gib"], first["power_w"], first["utilization"]) == (40.0, 350.5, 0.87)
+    assert second["power_w"] is None
+    assert (
+        "GPU 0 NVIDIA H100, 40.0 / 79.6 GiB, 350 W, busy 87%, 64 °C"
+        in watch("--base-url", server, "--once", **driver).stdout
+    )
+
+
+def test_a_driver_that_hangs_makes_nobody_wait(watch: Watch, server: str, driver_library: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "driver.txt"
+    facts.write_text("driver 580.65.06\ngpu total=81559 cc=9.0 name=NVIDIA H100\nhang nvmlDeviceGetName\n")
+    ran = watch(
+        "--base-url", server, "--once", LD_LIBRARY_PATH=str(driver_library), NVML_STANDIN=str(facts)
+    )  # fmt: skip
+    assert ran.returncode == 0
+    assert "running 1" in ran.stdout
 
 
 def test_the_key_is_shown_nowhere(watch: Watch, server: str) -> None:
