@@ -62,7 +62,8 @@ class PrefixProbe:
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """The server's own word about the time of the measurement. peaks: the most that was seen in between.
+    """The server's own word about the time of the measurement. peaks: the most that was seen in between. queue_ms,
+    prefill_ms: mean of a request.
 
     caching: whether it has its prefix cache on, None where it does not say. probe: see PrefixProbe.
     """
@@ -73,6 +74,8 @@ class ServerView:
     peak_kv_usage: float | None = None
     caching: bool | None = None
     probe: PrefixProbe | None = None
+    queue_ms: float | None = None
+    prefill_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,12 @@ def explain(
     found: list[Cause | None] = [_refused(refused[0])] if refused else []
     if answered:
         low, (high, view) = answered[0][0], answered[-1]
-        limited = next((figures for figures, _ in answered if figures.client_limited), None)
+        # Where the kernel tells times, a client that is late for want of a processor only lowers the throughput, and a
+        # note says so.
+        limited = next(
+            (one for one, _ in answered if one.client_limited and not (one.client.stamped and one.client.has_time)),
+            None,
+        )
         found.append(_client(limited) if limited else None)
         found.append(_network(low, network))
         found.append(_queue(low, high, view))
@@ -175,10 +183,8 @@ def _network(low: Figures, network: Network | None) -> Cause | None:
 
 
 def _queue(low: Figures, high: Figures, view: ServerView | None) -> Cause | None:
-    first = _p50(high.time_to_first_token_ms)
-    waited_ms = None
-    if view and (waited := view.reading.percentile("queue_time", 50)):
-        waited_ms = waited.value * 1000
+    first = high.time_to_first_token_ms.mean if high.time_to_first_token_ms else 0.0
+    waited_ms = view.queue_ms if view else None
     if waited_ms is None:
         # Without the server's word: first tokens that come much later, while those after them come nearly as fast.
         alone, gap, gap_alone = (
@@ -193,7 +199,7 @@ def _queue(low: Figures, high: Figures, view: ServerView | None) -> Cause | None
               alone=alone, low=low.concurrency, first=first, high=high.concurrency)
         ]  # fmt: skip
     else:
-        saw = [t("vllm:request_queue_time_seconds: half waited {ms:.0f} ms or longer", ms=waited_ms)]
+        saw = [t("vllm:request_queue_time_seconds: {ms:.0f} ms on average", ms=waited_ms)]
     share = waited_ms / first if first else 0.0
     preempted = (view.reading.preemptions or 0) if view else 0
     full = bool(view and view.peak_kv_usage is not None and view.peak_kv_usage >= _FULL)
@@ -201,7 +207,7 @@ def _queue(low: Figures, high: Figures, view: ServerView | None) -> Cause | None
         saw.append(t("vllm:num_preemptions_total: {count} more", count=preempted))
     if view and view.peak_kv_usage is not None:
         saw.append(t("KV cache: {share:.0%} used at most", share=view.peak_kv_usage))
-    if view and view.peak_running is not None:
+    if view and view.peak_running:
         saw.append(t("at most {running} ran while {waiting} waited",
                      running=view.peak_running, waiting=view.peak_waiting or 0))  # fmt: skip
     if preempted or (full and share >= _MUCH):
@@ -303,11 +309,13 @@ def _prefill(low: Figures, view: ServerView | None, network: Network | None, no_
     if not low.prompt_tokens or not good or low.prompt_tokens / good < _LONG_PROMPT_TOKENS:
         return None
     prompt = low.prompt_tokens / good
-    cached = (low.cached_tokens or 0) / good
+    hit_rate = view.reading.prefix_hit_rate if view else None
+    cached = hit_rate * prompt if hit_rate is not None else (low.cached_tokens or 0) / good
     first, whole = _p50(low.time_to_first_token_ms), _p50(low.end_to_end_ms)
-    waited = view.reading.percentile("queue_time", 50) if view else None
     way = network.empty_request_ms.p50 if network and network.empty_request_ms else 0.0
-    prefill_ms = first - way - (waited.value * 1000 if waited else 0.0)
+    # Without the server's word, what is left of the first token's time.
+    said = view.prefill_ms if view else None
+    prefill_ms = said if said is not None else first - way - ((view.queue_ms or 0.0) if view else 0.0)
     share = prefill_ms / whole if whole else 0.0
     if share < _MUCH or prefill_ms <= 0:
         return None

@@ -60,12 +60,17 @@ class ClientLoad:
     lag_ms: float = 0.0
     stamped: bool = False
 
+    @property
+    def has_time(self) -> bool:
+        """Whether it used less than its one core."""
+        return self.cpu_cores <= MOST_CPU_CORES
+
     def limited(self, end_to_end_ms: float | None) -> bool:
         """Whether this client, not the server, may have set the figures of answers that took so long."""
         most_lag_ms = MOST_LAG_MS
         if self.stamped and end_to_end_ms is not None:
             most_lag_ms = max(MOST_LAG_MS, MOST_LAG_SHARE * end_to_end_ms)
-        return self.cpu_cores > MOST_CPU_CORES or self.lag_ms > most_lag_ms
+        return not self.has_time or self.lag_ms > most_lag_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +220,16 @@ def _notes(
     refused: int,
 ) -> tuple[str, ...]:
     notes: list[str] = []
-    if limited_by:
+    if limited_by and limited_by.stamped and limited_by.has_time:
+        notes.append(
+            t(
+                "This client was late itself ({lag:.1f} ms, {cores:.2f} cores): times are the kernel's and right, but"
+                " the throughput may be higher than shown.",
+                cores=limited_by.cpu_cores,
+                lag=limited_by.lag_ms,
+            )
+        )
+    elif limited_by:
         notes.append(
             t(
                 "This client was late itself ({cores:.2f} cores, {lag:.1f} ms): the server may be faster than shown.",
@@ -249,7 +263,7 @@ def _notes(
             )
         )
     tokens, chunks = sum(s.output_tokens for s in good), sum(len(s.token_s) for s in good)
-    if chunks and from_usage and tokens > 1.5 * chunks:
+    if chunks and from_usage and tokens - len(good) > 1.5 * chunks:  # the end token is in no chunk
         notes.append(
             t(
                 "A chunk holds {ratio:.1f} tokens on average: inter-token latency is that between chunks, and tokens"

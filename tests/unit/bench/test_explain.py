@@ -11,7 +11,6 @@ from wizard.bench.figures import ClientLoad, Figures, compute_figures
 from wizard.bench.network import Network, Reach, compute_network
 from wizard.bench.samples import Sample
 from wizard.serving.metrics import Load
-from wizard.watching.histogram import Quantile
 from wizard.watching.reading import Reading
 
 IDLE = ClientLoad(0.1, 0.2)
@@ -38,9 +37,9 @@ def view(
     *, queue_s: float | None = None, preemptions: int = 0, hit_rate: float | None = None, running: int | None = None,
     waiting: int | None = None, kv: float | None = None, **more: Any,
 ) -> ServerView:  # fmt: skip
-    percentiles = {"queue_time": {50: Quantile(queue_s)}} if queue_s is not None else {}
-    reading = Reading(Load(), 10.0, preemptions=preemptions, prefix_hit_rate=hit_rate, percentiles=percentiles)
-    return ServerView(reading, running, waiting, kv, **more)
+    reading = Reading(Load(), 10.0, preemptions=preemptions, prefix_hit_rate=hit_rate)
+    queue_ms = None if queue_s is None else queue_s * 1000
+    return ServerView(reading, running, waiting, kv, queue_ms=queue_ms, **more)
 
 
 def codes(causes: tuple[Cause, ...]) -> list[str]:
@@ -76,6 +75,12 @@ def test_a_long_prompt_and_a_short_answer_are_prefill_bound_with_its_rate() -> N
 def test_the_way_and_the_queue_are_no_prefill() -> None:
     ladder = [(figures(2.0, 0.01, tokens=10, prompt=12_000), view(queue_s=1.6))]
     assert "prefill-bound" not in codes(explain(ladder, network(300, 2000)))
+
+
+def test_the_servers_own_prefill_time_counts_and_hits_are_not_new_tokens() -> None:
+    ladder = [(figures(2.0, 0.01, tokens=10, prompt=12_000), view(hit_rate=0.75, prefill_ms=1000.0))]
+    cause = cause_of(explain(ladder), "prefill-bound")
+    assert "12000 prompt tokens, 9000 of them cached, in 1000 ms: 3000 new tokens/s" in cause.saw[0]
 
 
 def test_requests_that_wait_while_the_cache_has_room_want_more_seats() -> None:
@@ -170,8 +175,15 @@ def test_a_long_way_is_named_with_what_it_costs() -> None:
 
 
 def test_a_client_at_its_limit_comes_first() -> None:
-    causes = explain([(figures(0.1, client=ClientLoad(0.99, 80.0)), None)])
-    assert codes(causes)[0] == "client-limited"
+    for load in (ClientLoad(0.99, 80.0), ClientLoad(0.1, 80.0), ClientLoad(0.99, 80.0, stamped=True)):
+        assert codes(explain([(figures(0.1, client=load), None)]))[0] == "client-limited"
+
+
+def test_a_client_that_is_late_but_has_the_kernels_times_is_no_cause() -> None:
+    late = figures(0.1, client=ClientLoad(0.1, 80.0, stamped=True))
+    assert late.client_limited
+    assert any("throughput may be higher" in note for note in late.notes)
+    assert "client-limited" not in codes(explain([(late, None)]))
 
 
 def test_refusals_come_before_what_everybody_has() -> None:

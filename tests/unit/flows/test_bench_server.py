@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from wizard.bench.workloads import Ask
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
@@ -17,7 +19,10 @@ from wizard.flows.bench_server import ServerEyes
 ENDPOINT = Endpoint("x", "http://127.0.0.1:9/v1", None, "m")
 
 
-def metrics(*, hits: int = 0, queries: int = 0, preempted: int = 0, running: int = 0, caching: str = "True") -> str:
+def metrics(
+    *, hits: int = 0, queries: int = 0, preempted: int = 0, running: int = 0, caching: str = "True",
+    queue: tuple[float, int] = (0.0, 0),
+) -> str:  # fmt: skip
     return f"""
 vllm:num_requests_running{{engine="0"}} {running}
 vllm:num_requests_waiting{{engine="0"}} {running * 2}
@@ -25,6 +30,9 @@ vllm:kv_cache_usage_perc{{engine="0"}} 0.5
 vllm:prefix_cache_hits_total{{engine="0"}} {hits}
 vllm:prefix_cache_queries_total{{engine="0"}} {queries}
 vllm:num_preemptions_total{{engine="0"}} {preempted}
+vllm:request_queue_time_seconds_bucket{{engine="0",le="0.3"}} {queue[1]}
+vllm:request_queue_time_seconds_sum{{engine="0"}} {queue[0]}
+vllm:request_queue_time_seconds_count{{engine="0"}} {queue[1]}
 vllm:cache_config_info{{enable_prefix_caching="{caching}",block_size="16"}} 1.0
 """
 
@@ -88,6 +96,18 @@ def test_several_turns_of_one_load_count_together_and_a_new_load_begins_anew() -
     assert both is not None and last is not None
     assert both.reading.prefix_hit_rate == 0.2
     assert last.reading.prefix_hit_rate == 0.9
+
+
+def test_the_mean_queue_time_is_of_the_measurement_alone_and_finer_than_a_bucket() -> None:
+    seen = {"queue": (50.0, 10)}
+    eyes = eyes_on({"/metrics": lambda _: (200, metrics(**seen))})
+    eyes.begin()
+    with eyes:
+        seen["queue"] = (50.04, 18)
+    view = eyes.view()
+    assert view is not None
+    assert view.queue_ms == pytest.approx(5.0)
+    assert view.prefill_ms is None
 
 
 def test_a_cache_that_is_off_is_seen() -> None:
