@@ -7,13 +7,13 @@ scripts/import_models.py. What is absent is unknown, not "no".
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from wizard.catalog.arguments import flag_value
 from wizard.catalog.index import read_index
 
 Architecture = Literal["dense", "moe"]
@@ -96,19 +96,19 @@ class ModelEntry:
     @property
     def tool_parser(self) -> str | None:
         """The name after `--tool-call-parser`, by the recipe, else by the documentation."""
-        return _value_of("--tool-call-parser", self.tool_call_args) or _value_of(
-            "--tool-call-parser", self.documented_tool_call_args
+        return flag_value(self.tool_call_args, "--tool-call-parser") or flag_value(
+            self.documented_tool_call_args, "--tool-call-parser"
         )
 
     @property
     def reasoning_parser(self) -> str | None:
         """The name after `--reasoning-parser`."""
-        return _value_of("--reasoning-parser", self.reasoning_args)
+        return flag_value(self.reasoning_args, "--reasoning-parser")
 
     @property
     def chat_template(self) -> str | None:
         """The chat template that the recipe names; a path within vLLM's source, which its wheels do not carry."""
-        return _value_of("--chat-template", self.tool_call_args)
+        return flag_value(self.tool_call_args, "--chat-template")
 
     def variant(self, model_id: str) -> Variant:
         """The variant with this id, else the default one (the first)."""
@@ -237,7 +237,3 @@ def _entry(row: dict[str, Any]) -> ModelEntry:
         source=row["source"],
         checked=row.get("checked"),
     )
-
-
-def _value_of(flag: str, arguments: tuple[str, ...]) -> str | None:
-    return next((value for name, value in itertools.pairwise(arguments) if name == flag), None)

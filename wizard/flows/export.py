@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from wizard.catalog.arguments import flag_value
 from wizard.effects.templates import packaged_templates
 from wizard.effects.world import World
 from wizard.flows.serve import fresh_key
@@ -29,7 +30,7 @@ from wizard.serving.export import (
 )
 from wizard.serving.install_plan import TESTED_VERSION
 from wizard.serving.phases import patience_for
-from wizard.serving.start import flag_value, without_flags
+from wizard.serving.start import without_flags
 from wizard.ui.screen import Screen
 
 _INSTALLABLE = "systemd-user"

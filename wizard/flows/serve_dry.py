@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from wizard.catalog.arguments import flag_value
 from wizard.effects.world import World
 from wizard.flows.install import plan_new_runtime
 from wizard.flows.runtime import find_runtime, given_runtime
@@ -15,7 +16,7 @@ from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.serving import embedded
 from wizard.serving.runtime import Runtime
-from wizard.serving.start import DEFAULT_PORT, flag_value
+from wizard.serving.start import DEFAULT_PORT
 from wizard.ui.screen import Screen
 
 

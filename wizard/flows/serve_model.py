@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from wizard.catalog.arguments import argument_pairs, flag_value
 from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader
 from wizard.effects.world import World
@@ -24,7 +25,6 @@ from wizard.serving.phases import Progress, advance, clean_line
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.serving.remedies import MAX_RESTARTS, next_start, restart_pause_s
 from wizard.serving.runtime import Runtime
-from wizard.serving.start import flag_value
 from wizard.ui.screen import Screen
 
 _LOOK_S = 0.3
@@ -234,14 +234,7 @@ def _embedded_plan(
 
 def pins_of(arguments: tuple[str, ...]) -> tuple[Pin, ...]:
     """Flags of a command line as pins: `--flag value`, `--flag=value`, or a bare `--flag`."""
-    pins: list[Pin] = []
-    for at, word in enumerate(arguments):
-        if not word.startswith("--"):
-            continue
-        name, equals, value = word.partition("=")
-        after = arguments[at + 1] if at + 1 < len(arguments) else "--"
-        pins.append(Pin(name, value if equals else None if after.startswith("--") else after))
-    return tuple(pins)
+    return tuple(Pin(name, value) for name, value in argument_pairs(arguments))
 
 
 def _embedded_arguments(model: EmbeddedModel, answers: ServeAnswers) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wizard.bench.workloads import WorkloadOptions
+from wizard.catalog.arguments import flag_value
 from wizard.effects.ports import free_port
 from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.streams import StreamLoad
@@ -36,7 +37,6 @@ from wizard.planning.recommend import serving_gpus
 from wizard.planning.versions import parse_version
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.serving.record import ServerRecord, check_name
-from wizard.serving.start import flag_value
 from wizard.text import three_figures
 from wizard.tuning import answers as greedy
 from wizard.tuning.bought import Bought, render_bought, setting_text, warm_against_cold, what_was_bought

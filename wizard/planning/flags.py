@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from typing import Protocol
 
+from wizard.catalog.arguments import argument_pairs
 from wizard.catalog.flags import check_flags
 from wizard.catalog.models import ModelEntry
 from wizard.i18n import t
@@ -15,7 +15,7 @@ from wizard.planning.intent import Intent
 from wizard.planning.model import Flag
 from wizard.planning.pins import bad_value
 from wizard.planning.recommend import Choice
-from wizard.planning.versions import default_utilization
+from wizard.planning.versions import Version, default_utilization
 
 # Settings of the recipes that the plan decides itself.
 _OURS = frozenset(
@@ -33,21 +33,6 @@ def served_name(facts: ModelFacts, intent: Intent) -> str:
     pinned = intent.pinned("--served-model-name")
     name = pinned or intent.served_name or facts.model.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]
     return name.split()[0] if name.split() else "model"
-
-
-def argument_pairs(words: Iterable[str]) -> tuple[tuple[str, str | None], ...]:
-    """A recipe's words as (flag, value) pairs; `--a=b`, `--a b` and a bare `--a` alike."""
-    pairs: list[tuple[str, str | None]] = []
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            if not equals and " " in name:
-                name, _, value = name.partition(" ")
-                equals = "="
-            pairs.append((name, value if equals else None))
-        elif pairs and pairs[-1][1] is None:
-            pairs[-1] = (pairs[-1][0], word)
-    return tuple(pairs)
 
 
 def command_flags(
@@ -70,7 +55,7 @@ def command_flags(
     for name, value in argument_pairs(entry.base_args if entry else ()):
         if name not in _OURS:
             put(name, value, t("vLLM's recipe for this model asks for it."), "catalogue")
-    _put_parsers(facts, entry, put, warnings)
+    _put_parsers(facts, entry, choice.knobs.version, put, warnings)
     _put_remote_code(facts, intent, entry, put, warnings)
     if intent.lora_modules:
         for module in intent.lora_modules:
@@ -99,6 +84,9 @@ def _true_flags(flags: tuple[Flag, ...], version: str, warnings: list[str]) -> t
             warnings.append(t("Left out: {what}", what=problems[0].what))
         else:
             kept.append(flag)
+    if not any(flag.flag == "--tool-call-parser" for flag in kept):
+        # Without a parser it ends the start; vLLM 0.32 entrypoints/openai/cli_args.py `validate_parsed_serve_args`.
+        kept = [flag for flag in kept if flag.source == "you" or flag.flag != "--enable-auto-tool-choice"]
     return tuple(kept)
 
 
@@ -165,14 +153,15 @@ def _put_settings(facts: ModelFacts, choice: Choice, put: _Put) -> None:
         put("--enforce-eager", None, notes["enforce_eager"], "memory", t("Replies come slower."))
 
 
-def _put_parsers(facts: ModelFacts, entry: ModelEntry | None, put: _Put, warnings: list[str]) -> None:
+def _put_parsers(facts: ModelFacts, entry: ModelEntry | None, version: Version, put: _Put, warnings: list[str]) -> None:
     if entry is None:
         warnings.append(t("This model is not in the catalogue, so no tool-call parser is set; agents need one."))
         return
     calls = argument_pairs(entry.tool_call_args or entry.documented_tool_call_args)
     for name, value in calls:
         if name == "--chat-template" and value and value.startswith("examples/"):
-            # A path in vLLM's source tree; its wheels do not carry it, and the model's own template serves.
+            # A path in vLLM's source tree, which its wheels do not carry.
+            warnings.append(_template_problem(value, str(version)))
             continue
         put(name, value, t("Agents work by tool calls; this reads them out of the model's text."), "catalogue")
     if not calls:
@@ -181,6 +170,16 @@ def _put_parsers(facts: ModelFacts, entry: ModelEntry | None, put: _Put, warning
         put(name, value, t("Keeps the model's thinking apart from its answer."), "catalogue")
     if facts.has_chat_template is False:
         warnings.append(t("The model brings no chat template; give one with `--set chat-template=FILE`."))
+
+
+def _template_problem(path: str, version: str) -> str:
+    name = path.rpartition("/")[2]
+    return t(
+        "Left out: the chat template {name} of vLLM's recipe, which no wheel carries; the model's own is used. If tool "
+        "calls fail, save {url} and add `--set chat-template={name}`.",
+        name=name,
+        url=f"https://raw.githubusercontent.com/vllm-project/vllm/v{version}/{path}",
+    )
 
 
 def _put_adapter_room(adapters: Adapters, put: _Put) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wizard.catalog.arguments import flag_value
 from wizard.serving.deaths import Remedy
-from wizard.serving.start import flag_value, without_flags
+from wizard.serving.start import without_flags
 
 MAX_RESTARTS = 3
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
+from wizard.catalog.arguments import flag_value as flag_value
+from wizard.catalog.arguments import spelled
 from wizard.serving.record import ServerRecord
 from wizard.serving.runtime import Runtime
 
@@ -26,24 +28,9 @@ def plan_command(
     return (*command, "--host", host, "--port", str(port), *without_flags(arguments, ("--host", "--port", "--api-key")))
 
 
-def flag_value(arguments: Sequence[str], flag: str) -> str | None:
-    """The (last) value of a flag given as `--flag value` or `--flag=value`, with `-` or `_` between words."""
-    wanted = _spelled(flag)
-    value: str | None = None
-    for at, word in enumerate(arguments):
-        name, equals, after = word.partition("=")
-        if not word.startswith("--") or _spelled(name) != wanted:
-            continue
-        if equals:
-            value = after
-        elif at + 1 < len(arguments):
-            value = arguments[at + 1]
-    return value
-
-
 def without_flags(arguments: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     """The arguments without these flags and their values."""
-    unwanted = {_spelled(flag) for flag in flags}
+    unwanted = {spelled(flag) for flag in flags}
     kept: list[str] = []
     skip_value = False
     for word in arguments:
@@ -52,15 +39,11 @@ def without_flags(arguments: Sequence[str], flags: Sequence[str]) -> tuple[str, 
             if not word.startswith("--"):
                 continue
         name, equals, _ = word.partition("=")
-        if word.startswith("--") and _spelled(name) in unwanted:
+        if word.startswith("--") and spelled(name) in unwanted:
             skip_value = not equals
             continue
         kept.append(word)
     return tuple(kept)
-
-
-def _spelled(flag: str) -> str:
-    return flag.replace("_", "-")
 
 
 def plan_environment(
@@ -116,7 +99,7 @@ def _pairs(arguments: Sequence[str]) -> dict[str, str]:
     for word in arguments:
         if word.startswith("--"):
             name, _, value = word.partition("=")
-            flag = _spelled(name)
+            flag = spelled(name)
             found[flag] = value
         elif flag:
             found[flag] = f"{found[flag]} {word}".strip()

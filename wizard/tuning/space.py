@@ -6,9 +6,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from wizard.catalog.arguments import flag_value
 from wizard.catalog.flags import flag_values, has_flag, version_key
 from wizard.i18n import t
-from wizard.serving.start import flag_value, without_flags
+from wizard.serving.start import without_flags
 from wizard.tuning.trials import Setting
 
 # What changes answers is tried only where the user allows it.

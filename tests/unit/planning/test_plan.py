@@ -422,3 +422,21 @@ def test_a_version_that_nobody_has_read_widens_the_range_and_is_said(facts: Fact
 
 def test_without_a_version_it_is_the_one_that_is_installed(facts: Facts, gpu_machine: Gpu) -> None:
     assert plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent()).vllm_version == TESTED_VERSION.text
+
+
+@pytest.mark.parametrize("model", ["google/gemma-4-E4B-it", "deepseek-ai/DeepSeek-R1"])
+def test_a_template_that_no_wheel_carries_is_left_out_and_said(gpu_machine: Gpu, model: str) -> None:
+    found = catalogue_facts(model)
+    assert found is not None
+    plan = plan_serve(gpu_machine("H200", 8), found, Intent(vllm_version="0.32.0"))
+    assert "--chat-template" not in plan.command
+    (said,) = [warning for warning in plan.warnings if ".jinja" in warning]
+    assert "raw.githubusercontent.com/vllm-project/vllm/v0.32.0/examples/" in said
+
+
+def test_a_parser_that_came_later_is_left_out_and_said(gpu_machine: Gpu) -> None:
+    found = catalogue_facts("google/gemma-4-E4B-it")
+    assert found is not None
+    plan = plan_serve(gpu_machine("H200"), found, Intent(vllm_version="0.10.0"))
+    assert not {"gemma4", "--enable-auto-tool-choice"} & set(plan.command)
+    assert any("Left out" in warning and "gemma4" in warning for warning in plan.warnings)
