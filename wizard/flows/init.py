@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from wizard.catalog.rank import Ranked
     from wizard.flows.endpoints import Observed
     from wizard.flows.init_hub import Measured
+    from wizard.flows.init_model import OtherWay
     from wizard.flows.serve_model import ServeAnswers
     from wizard.planning.model import ServePlan
     from wizard.serving.runtime import Runtime
@@ -531,15 +532,33 @@ class InitFlow:
             Choice("flag", t("Change a flag")),
             Choice("model", t("Take another model")),
         ]
-        if self.plan is None:
-            rows.pop(1)
+        others = self._other_ways()
+        if others:
+            rows.insert(1, Choice("other", t("Take another way to serve it")))
         chosen = self.questions.choose("--yes", t("Go on?"), rows, "yes", may_go_back=self.road.can_go_back)
         if chosen == "flag":
             self._change_flag()
+        elif chosen == "other":
+            titles = [Choice(str(at), other.title) for at, other in enumerate(others)]
+            with suppress(BackRequested):
+                at = self.questions.choose("--set FLAG=VALUE", t("Which way?"), titles, "0", may_go_back=True)
+                self._take(others[int(at)])
         elif chosen == "model":
             self.road = taken(self.road, "another-model", "plan")
         else:
             self._answer("agree", chosen)
+
+    def _other_ways(self) -> tuple[OtherWay, ...]:
+        from wizard.flows.init_model import other_ways
+        from wizard.planning.recommend import serving_gpus
+
+        if self.plan is None:
+            return ()
+        return other_ways(self.plan, self.road.words("set"), len(serving_gpus(self._here)))
+
+    def _take(self, other: OtherWay) -> None:
+        for name, answer in other.answers:
+            self._answer(name, answer)
 
     def _change_flag(self) -> None:
         """Fix one flag of the plan; what is wrong with it is said at once."""
@@ -586,9 +605,15 @@ class InitFlow:
         self.screen.line()
         self.screen.problem(error.problem)
         ways = [way for way in ways_out(self.road, step, error.problem.code) if self._possible(way)]
-        rows = [Choice(way, _way_title(way)) for way in ways]
+        others = self._other_ways() if step == "plan" else ()
+        rows = [Choice(str(at), other.title) for at, other in enumerate(others)]
+        rows += [Choice(way, _way_title(way)) for way in ways]
         # Going back is one of the ways already, by name.
-        way = cast(WayOut, self.questions.choose("--yes", t("What now?"), rows, rows[0].value))
+        chosen = self.questions.choose("--yes", t("What now?"), rows, rows[0].value)
+        if chosen.isdecimal():
+            self._take(others[int(chosen)])
+            return self.road
+        way = cast(WayOut, chosen)
         if way == "leave":
             self._keep(also_flags=True)
             raise LeftError(error)

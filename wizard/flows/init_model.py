@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wizard.catalog.rank import Ranked
-from wizard.flows.init_road import EMBEDDED
+from wizard.flows.init_road import EMBEDDED, Answer
+from wizard.flows.serve_model import pins_of
 from wizard.i18n import t
+from wizard.planning.model import ServePlan
 from wizard.serving.embedded import MODEL_ID
 from wizard.text import display_width, pad, pad_left, shorten
 from wizard.ui.questions import Choice
@@ -75,6 +77,34 @@ def model_rows(ranked: Sequence[Ranked], columns: int) -> tuple[Choice, ...]:
         name = pad(shorten(line[0], name_width), name_width)
         title = "  ".join([name, *(pad_left(line[at], widths[at]) for at in (1, 2, 3))]).rstrip()
         found.append(Choice(line[0], title, "; ".join(row.lacking) if row.fits == "no" else ""))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWay:
+    """Another way to serve that starts here: what it is, and the answers that it means."""
+
+    title: str
+    answers: tuple[tuple[str, Answer], ...]
+
+
+def other_ways(plan: ServePlan, pins: tuple[str, ...], gpus: int) -> tuple[OtherWay, ...]:
+    """The plan's alternatives that start here: a variant of the model, or other flags. pins: those so far."""
+    found = []
+    now = {pin.flag: pin.value for pin in pins_of(plan.arguments)}
+    for other in plan.alternatives:
+        wanted = {pin.flag: pin.value for pin in pins_of(other.command[3:])}
+        if not other.fits or int(wanted.get("--tensor-parallel-size") or 1) > max(1, gpus):
+            continue
+        title = f"{other.change} {t('{tokens} tokens', tokens=f'{other.kv_tokens:,}')}"
+        if other.command[2] != plan.serve_as:
+            found.append(OtherWay(title, (("model", other.command[2]),)))
+            continue
+        changed = {flag: value for flag, value in wanted.items() if flag not in now or now[flag] != value}
+        if changed:
+            words = tuple(flag[2:] + (f"={value}" if value is not None else "") for flag, value in changed.items())
+            kept = tuple(pin for pin in pins if f"--{pin.partition('=')[0].removeprefix('--')}" not in changed)
+            found.append(OtherWay(title, (("set", (*kept, *words)),)))
     return tuple(found)
 
 
