@@ -39,16 +39,33 @@ def scratch_folder(env: Mapping[str, str]) -> Iterator[Path]:
 
 
 def run_in_foreground(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Ended:
-    """Give the client the terminal. Ctrl-C is the client's to answer; we only wait for it."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Give the client the terminal. Ctrl-C is the client's to answer; we only wait for it.
+
+    A closed terminal (SIGHUP) or SIGTERM ends the waiting by SystemExit, so that what was made for the client is
+    removed before we go.
+    """
+    # What nohup had us ignore stays ignored.
+    heard = [number for number in _ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _leave) for number in heard}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         child = subprocess.Popen(
             list(command), env=dict(env), cwd=cwd, preexec_fn=_default_interrupt if os.name == "posix" else None
         )
         code = child.wait()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return Ended(128 - code if code < 0 else code)
+
+
+_ENDINGS = [number for name in ("SIGHUP", "SIGTERM") if (number := getattr(signal, name, None)) is not None]
+
+
+def _leave(number: int, _: object) -> None:
+    # Only once: a second signal must not cut the clearing up.
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def run_captured(command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout_s: float) -> Ended:

@@ -25,13 +25,16 @@ for root, _, names in os.walk(folder) if folder else ():
         path = os.path.join(root, name)
         files[os.path.relpath(path, folder)] = [oct(os.stat(path).st_mode & 0o777), open(path).read()]
 with open({record!r}, "w") as out:
-    json.dump({{"argv": sys.argv, "env": dict(os.environ), "files": files, "folder": folder}}, out)
+    json.dump({{"argv": sys.argv, "env": dict(os.environ), "files": files, "folder": folder,
+               "pid": os.getpid()}}, out)
 if "--leave-daemon" in sys.argv:
     daemon = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     print(daemon.pid)
 if folder and "--write" in sys.argv:
     open(os.path.join(folder, "history"), "w").write("x")
-print("ready")
+print("ready", flush=True)
+if "--stay" in sys.argv:
+    time.sleep(60)
 sys.exit(3 if "--fail" in sys.argv else 0)
 """
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 
@@ -325,7 +328,6 @@ def test_no_key_leaks_anywhere(person: Any, endpoint: Any, planted_key: str) -> 
 
 def test_env_is_quick_enough_for_start_up_files(person: Any) -> None:
     person.llm_setup(*("profiles", "add", "a", "--base-url", "http://127.0.0.1:9", "--model", "m", "--offline"))
-    import sys
 
     def cpu_s() -> float:
         before = os.times()
@@ -356,3 +358,38 @@ def test_run_leaves_a_secret_of_the_client_s_own_nowhere(person: Any, endpoint: 
         person.llm_setup(*("run", "open-webui", "--base-url", endpoint.url, "--", "serve"), key=planted_key)
         words.append(json.loads(person.record.read_text())["env"]["WEBUI_SECRET_KEY"])
     assert len(set(words)) == 2 and min(map(len, words)) >= 32
+
+
+def test_use_without_a_name_is_a_menu(person: Any, endpoint: Any, planted_key: str) -> None:
+    for name, model in (("a", "model-a"), ("b", "model-b")):
+        person.llm_setup(*("profiles", "add", name, "--base-url", "http://127.0.0.1:9", "--model", model, "--offline"))
+    person.llm_setup("clients", "apply", "codex", "--yes")
+    child = pexpect.spawn(
+        sys.executable, ["-m", "wizard", "use"], env={**person.env, "TERM": "xterm"}, cwd=str(person.work), timeout=30
+    )
+    child.expect("Which endpoint")
+    child.expect("model-b")
+    child.send("\x1b[B\r")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert json.loads(person.llm_setup("profiles", "list", "--json").stdout)["active"] == "b"
+    assert b'model = "model-b"' in person.files()[".codex/config.toml"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_closed_terminal_leaves_nothing_of_a_run_behind(
+    number: signal.Signals, person: Any, endpoint: Any, planted_key: str, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "wizard", "run", "claude-code", "--base-url", endpoint.url, "--", "--stay"]
+    env = {**person.env, "TMPDIR": str(scratch), "LLM_SETUP_API_KEY": planted_key}
+    with subprocess.Popen(command, env=env, cwd=person.work, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout.readline() == "ready\n"
+        assert list(scratch.iterdir())
+        running.send_signal(number)
+        assert running.wait(20) == 128 + number
+    assert not list(scratch.iterdir())
+    child = json.loads(person.record.read_text())["pid"]
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
