@@ -44,6 +44,7 @@ def command(
     Nothing is changed or downloaded. Ends with 1 when no model has all that the clients need.
     """
     from wizard.flows.hardware import observe_machine
+    from wizard.flows.held import without_server
     from wizard.flows.models import show_models
     from wizard.hardware.describe import describe_machine
     from wizard.planning.intent import Intent
@@ -52,7 +53,7 @@ def command(
     machine = (
         describe_machine(gpu, gpus, memory_gib, free_gib, compute_capability)
         if described
-        else observe_machine(app.world)
+        else without_server(app.world, observe_machine(app.world))[0]
     )
     suits = show_models(
         app.world,

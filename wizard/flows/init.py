@@ -770,32 +770,13 @@ class InitFlow:
         self.runtime = given_runtime(self.world, wanted.vllm) if wanted.vllm else None
         self.runtime = self.runtime or find_runtime(self.world, self.screen, self._here)
         version = self.runtime.vllm_version if self.runtime else TESTED_VERSION
-        plan = plan_ahead(self.world, self._without_our_server(), wanted, version)
+        plan = plan_ahead(self.world, self._here, wanted, version)
         self.plan = plan
         show_choice(self.screen, replace(plan, problems=()), machine_name(self._here))
         self.journey.document["plan"] = plan.as_json()
         if plan.problems:
             raise ProblemError(plan.problems[0])
         self._did("plan")
-
-    def _without_our_server(self) -> Machine:
-        """This machine with the GPU memory that our server holds counted as free: the new one takes its place."""
-        record = self.world.servers.load(DEFAULT_NAME)
-        ours = set(self.world.processes.session_members(record.pid)) if record and record.pid else set()
-        if not ours:
-            return self._here
-        gpus = tuple(
-            gpu
-            if gpu.memory_free_gib is None
-            else replace(
-                gpu,
-                memory_free_gib=gpu.memory_free_gib
-                + sum(held.memory_used_gib or 0.0 for held in gpu.processes if held.pid in ours),
-                processes=tuple(held for held in gpu.processes if held.pid not in ours),
-            )
-            for gpu in self._here.gpus
-        )
-        return replace(self._here, gpus=gpus)
 
     def _serve(self) -> None:
         record = self.world.servers.load(DEFAULT_NAME) if self.road.text("source") == "running" else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from wizard.effects.hub import Hub, HubCache, ModelFolder
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply
+from wizard.flows.held import without_server
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.planning.catalogue import catalogue_facts, unknown_model, with_near_names
@@ -451,9 +452,13 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
     pins = tuple(parse_pin(text) for text in question.pins)
     if question.vllm_version:
         parse_version(question.vllm_version)
-    machine = _machine(world, question)
+    machine, held_gib = without_server(world, _machine(world, question))
     version = question.vllm_version or (None if machine.described else installed_version(world, machine))
     warnings = checked_pins(pins, version)
+    if held_gib:
+        warnings += (
+            t("{gib:.1f} GiB that llm-setup's own server holds count as free: this one takes its place.", gib=held_gib),
+        )
     intent = Intent(
         clients=question.clients,
         wish=cast(Wish, question.wish),

@@ -159,9 +159,11 @@ def planned_arguments(
 
 
 def _plan(world: World, machine: Machine, answers: ServeAnswers, version: str) -> ServePlan:
+    from wizard.flows.held import without_server
     from wizard.flows.plan import plan_for
 
     assert answers.model is not None
+    machine, _ = without_server(world, machine, answers.name)
     intent = Intent(
         clients=answers.clients,
         context_tokens=answers.context_tokens,
