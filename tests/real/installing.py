@@ -158,20 +158,7 @@ def client_bin(client: Client) -> Path:
         return system_program(client.command, client.package)
     place = cache_folder() / f"{client.name}-{client.version}"
     if client.origin == "npm":
-        node_bin = node()
-
-        def make(folder: Path) -> None:
-            environment = pip_environment() | {"PATH": f"{node_bin}:{os.environ['PATH']}"}
-            (folder / "package.json").write_text("{}")
-            run(
-                node_bin / "npm",
-                "install",
-                *("--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"),
-                f"{client.package}@{client.version}",
-                env=environment,
-            )
-
-        return made_once(place, make) / "node_modules" / ".bin" / client.command
+        return npm_install(place, f"{client.package}@{client.version}") / "node_modules" / ".bin" / client.command
 
     def make_environment(folder: Path) -> None:
         run(sys.executable, "-m", "venv", folder)
@@ -182,6 +169,24 @@ def client_bin(client: Client) -> Path:
         )
 
     return made_once(place, make_environment) / "bin" / client.command
+
+
+def npm_install(place: Path, package: str) -> Path:
+    """The place, with `package` (as `NAME@VERSION`) in its node_modules."""
+    node_bin = node()
+
+    def make(folder: Path) -> None:
+        environment = pip_environment() | {"PATH": f"{node_bin}:{os.environ['PATH']}"}
+        (folder / "package.json").write_text("{}")
+        run(
+            node_bin / "npm",
+            "install",
+            *("--prefix", folder, "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"),
+            package,
+            env=environment,
+        )
+
+    return made_once(place, make)
 
 
 def system_program(name: str, package: str = "") -> Path:
