@@ -95,6 +95,10 @@ def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> 
     return observe_endpoint(world, screen, options, given_key(world, screen, options))
 
 
+# What servers call the context of a model in their list: vLLM and SGLang, OpenRouter, Groq.
+_CONTEXT_WORDS = ("max_model_len", "context_length", "context_window")
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What a URL turned out to be.
@@ -118,7 +122,7 @@ class Observed:
         """The endpoint with one of its models."""
         preset = self.forms.preset
         known = next((entry for entry in self.models or () if entry.get("id") == model), None)
-        length = known.get("max_model_len") if known else None
+        length = next((known[word] for word in _CONTEXT_WORDS if known.get(word)), None) if known else None
         vllm = any(entry.get("owned_by") == "vllm" for entry in self.models or ())
         return Endpoint(
             name=preset.id if preset else "local",
