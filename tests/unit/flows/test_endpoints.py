@@ -126,3 +126,9 @@ def test_a_slow_root_is_not_given_up_for_a_pass_through_that_refuses_the_key(
     tiny_endpoint.routes["POST /v1/messages"] = lambda headers, body: time.sleep(1) or (400, {"error": "late"})
     tiny_endpoint.routes["POST /anthropic/v1/messages"] = lambda headers, body: (401, {"error": "key"})
     assert observe_url(world, tiny_endpoint.url, None).anthropic_base_url == tiny_endpoint.url
+
+
+@pytest.mark.parametrize("word", ["max_model_len", "context_length", "context_window"])
+def test_the_context_is_found_under_each_name(word: str, world: Any, tiny_endpoint: Any) -> None:
+    tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": [{"id": "m", word: 131072}]})
+    assert observe_url(world, tiny_endpoint.url, None).endpoint("m", None).max_model_len == 131072
