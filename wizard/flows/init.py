@@ -437,11 +437,13 @@ class InitFlow:
 
     def _ranked(self) -> tuple[Ranked, ...]:
         from wizard.catalog.rank import rank_models
+        from wizard.flows.held import without_server
         from wizard.flows.models import client_needs
         from wizard.planning.intent import Intent
 
         needs = client_needs(self.world, self.road.words("clients"))
-        return rank_models(self._here, needs, Intent(context_tokens=self.road.number("context")))
+        here, _ = without_server(self.world, self._here)
+        return rank_models(here, needs, Intent(context_tokens=self.road.number("context")))
 
     def _search(self, ranked: tuple[Ranked, ...]) -> str:
         """A model by a word, its name on the hub, or its folder. Raises BackRequested."""
