@@ -7,6 +7,7 @@ started again afterwards.
 from __future__ import annotations
 
 import io
+import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -37,12 +38,14 @@ from wizard.planning.recommend import serving_gpus
 from wizard.planning.versions import parse_version
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.serving.record import ServerRecord, check_name
+from wizard.serving.record import parse_record as parse_server
+from wizard.serving.start import without_flags
 from wizard.text import three_figures
 from wizard.tuning import answers as greedy
 from wizard.tuning.bought import Bought, render_bought, setting_text, warm_against_cold, what_was_bought
 from wizard.tuning.goal import Goal
 from wizard.tuning.search import Step, best_trial, clearly_worse, has_optimiser, next_step
-from wizard.tuning.settings import Settings, render_settings
+from wizard.tuning.settings import Settings, pins_beside, render_settings, words_of
 from wizard.tuning.space import (
     ALLOWANCES,
     Choice,
@@ -153,7 +156,7 @@ def tune(
     with terminated_as_interrupt(), _alone(world, answers.name):
         _clear_left_over(world, answers.name)
         machine = look(world)
-        prepared = prepare(world, screen, machine, replace(answers, use_settings=False))
+        answers, prepared = _prepared(world, screen, machine, answers)
         with _others_out_of_the_way(world, screen, prepared, answers.name, options, agree) as stopped:
             search = _Search(world, screen, look(world) if stopped else machine, prepared, answers, options, load)
             search.run()
@@ -171,7 +174,7 @@ def plan_tune(
 ) -> tuple[Knob, ...]:
     """What would be tried, shown; nothing is started."""
     _check_words(options)
-    prepared = prepare(world, screen, machine, replace(answers, use_settings=False))
+    answers, prepared = _prepared(world, screen, machine, answers)
     knobs = _knobs(machine, prepared, answers, options)
     screen.title(t("Would measure, against {goal}", goal=options.goal.text))
     screen.line("  $ vllm serve " + shlex.join((prepared.model, *prepared.arguments)))
@@ -192,6 +195,22 @@ def plan_tune(
             }
         )
     return knobs
+
+
+def _prepared(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> tuple[ServeAnswers, Prepared]:
+    """What the search begins with: the plan of the model that is named, else the server of that name as it is."""
+    record = world.servers.load(answers.name) if answers.model is None else None
+    answers = replace(answers, use_settings=False)
+    if record is None:
+        return answers, prepare(world, screen, machine, answers)
+    given = pins_of(answers.extra)
+    answers = replace(answers, model=record.model, vllm=answers.vllm or record.python)
+    prepared = prepare(world, screen, machine, replace(answers, extra=()))
+    more = pins_beside(pins_of(record.arguments), pins_of(prepared.arguments))
+    named = {pin.flag for pin in given}
+    extra = (*(word for pin in more if pin.flag not in named for word in words_of(pin)), *answers.extra)
+    arguments = (*without_flags(prepared.arguments, [pin.flag for pin in (*more, *given)]), *extra)
+    return replace(answers, extra=extra), replace(prepared, arguments=arguments)
 
 
 def record_path(world: World, name: str) -> Path:
@@ -245,18 +264,20 @@ def _others_out_of_the_way(
     agree: Callable[[str], bool] | None,
 ) -> Iterator[tuple[ServerRecord, ...]]:
     """Stop the user's running servers where they said so, and start them again at the end, whatever happened."""
-    running = _running(world, but=trial_name(name))
+    kept = world.paths.state / "tune" / "stopped.json"
+    running = (*_running(world, but=trial_name(name)), *_left_stopped(world, kept))
     if not running:
         yield ()
         return
     names = ", ".join(f"`{record.name}`" for record in running)
-    if not options.stop_running and prepared.runtime.build == "cpu":
+    alive = any(world.servers.load(record.name) is not None for record in running)
+    if alive and not options.stop_running and prepared.runtime.build == "cpu":
         # They share the processor, which makes figures worse for every trial alike, and harms nobody.
         screen.step("warning", t("{names} runs beside the trials: figures are lower than alone", names=names))
         yield ()
         return
     question = t("Stop {names} while tuning, and start it again afterwards?", names=names)
-    if not options.stop_running and not (agree and agree(question)):
+    if alive and not options.stop_running and not (agree and agree(question)):
         raise ProblemError(
             Problem(
                 "tune-needs-the-gpu",
@@ -268,13 +289,18 @@ def _others_out_of_the_way(
                 ),
             )
         )
+    # On disk first: a run that is killed owes them to the next one.
+    with writable(kept.parent):
+        world.files.write_private(kept, json.dumps([record.as_json() for record in running]).encode())
     for record in running:
-        stop_server(world, screen, record.name)
+        if world.servers.load(record.name) is not None:
+            stop_server(world, screen, record.name)
     try:
         yield running
     finally:
         for record in running:
             _start_again(world, screen, record)
+        world.files.remove(kept)
 
 
 def _running(world: World, *, but: str) -> tuple[ServerRecord, ...]:
@@ -286,6 +312,16 @@ def _running(world: World, *, but: str) -> tuple[ServerRecord, ...]:
             if record is not None and name != but and world.servers.life(record).alive:
                 found.append(record)
     return tuple(found)
+
+
+def _left_stopped(world: World, kept: Path) -> tuple[ServerRecord, ...]:
+    """Servers that a run stopped which was killed before it could start them again."""
+    try:
+        records = [parse_server(row) for row in json.loads(world.files.read_bytes(kept) or b"[]")]
+    except (ValueError, TypeError):
+        return ()
+    names = world.servers.names()
+    return tuple(record for record in records if record.name not in names)
 
 
 def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:

@@ -59,7 +59,12 @@ def parse_settings(raw: bytes) -> Settings:
     return Settings(table["model"], str(table.get("vllm") or ""), tuple(pins))
 
 
+def words_of(pin: Pin) -> tuple[str, ...]:
+    """A flag as it stands in a command."""
+    return (pin.flag,) if pin.value is None else (pin.flag, pin.value)
+
+
 def pins_beside(arguments: Sequence[Pin], planned: Sequence[Pin]) -> tuple[Pin, ...]:
-    """The flags of a command that the plan would not have by itself, in their order."""
+    """The flags of a command that the plan does not have by itself, in their order."""
     known = {(pin.flag, pin.value) for pin in planned}
     return tuple(pin for pin in arguments if (pin.flag, pin.value) not in known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,9 +96,13 @@ class Place:
         self.begun.append(process)
         return process
 
-    def serve(self, **env: str) -> subprocess.CompletedProcess[str]:
-        """The user's own server."""
-        return self.run("serve", str(self.model), "--detach", "--vllm", str(self.root / "venv"), **env)
+    def serve(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        """The user's own server, on a port that no other test has; flags go to vLLM."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        given = ("serve", str(self.model), "--detach", "--vllm", str(self.root / "venv"), "--port", port)
+        return self.run(*given, "--", *flags)
 
     def states(self) -> dict[str, Any]:
         """Each server's state and pid."""

@@ -121,9 +121,41 @@ def test_a_running_server_on_a_gpu_is_stopped_only_by_the_users_word(place: Any)
     assert place.states() == {"local": before}
     allowed = place.tune("--trials", "1", "--stop-running")
     assert allowed.returncode == 0, allowed.stdout + allowed.stderr
+    assert "local" in place.states(), allowed.stderr
     state, pid = place.states()["local"]
     assert state == "ready"
     assert pid != before[1]
+
+
+def test_a_run_that_was_killed_owes_the_servers_that_it_stopped(place: Any) -> None:
+    place.env |= {"STANDIN_TORCH": "2.13.0+cu130", "STANDIN_CUDA": "13.0"}
+    place.serve()
+    port = json.loads((place.home / "state" / "servers" / "local.json").read_text())["port"]
+    first = place.begin("--stop-running", "--trials", "1")
+    until = time.monotonic() + 60
+    while len(place.starts()) < 2:
+        assert time.monotonic() < until
+        assert first.poll() is None
+        time.sleep(0.02)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    ran = place.tune("--trials", "1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert place.states()["local"][0] == "ready"
+    assert json.loads((place.home / "state" / "servers" / "local.json").read_text())["port"] == port
+
+
+def test_without_a_model_the_server_of_that_name_is_tuned_as_it_runs(place: Any) -> None:
+    served = place.serve(*OFF, "--max-num-seqs", "32")
+    assert served.returncode == 0, served.stderr
+    ran = place.run("tune", "--set", "max-num-seqs=32", "--dry-run", "--json")
+    document = json.loads(ran.stdout)
+    assert document["model"] == str(place.model)
+    assert "--no-enable-prefix-caching" in document["arguments"]
+    assert document["arguments"].count("--max-num-seqs") == 1
+    (knob,) = [knob for knob in document["knobs"] if knob["name"] == "prefix-caching"]
+    assert (knob["now"], knob["choices"]) == ("off", ["on"])
+    assert "max-num-seqs" not in [knob["name"] for knob in document["knobs"]]
 
 
 def test_settings_that_were_there_are_kept_beside_the_new(place: Any) -> None:
