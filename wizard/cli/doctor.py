@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--assume", type=click.Choice(["container", "wsl", "host"]), help="Where it happened.")
 @click.option("--offline", is_flag=True, help="Send nothing at all.")
 @click.option("--cheap", is_flag=True, help="Send nothing that costs tokens.")
+@click.option("--full", is_flag=True, help="Send a prompt of the client's size to any server.")
 @click.option(
     "--timeout",
     "timeout_s",

@@ -155,8 +155,12 @@ def post(
     user_agent: str = "",
     direct: bool = False,
     first_byte_is_enough: bool = False,
+    shown: dict[str, Any] | None = None,
 ) -> Probe:
-    """A POST of a JSON body. first_byte_is_enough: hang up then, so that a long answer is cut."""
+    """A POST of a JSON body. first_byte_is_enough: hang up then, so that a long answer is cut.
+
+    shown: what the evidence keeps of a body that is too long for it.
+    """
     style = auth or spot.auth
     past = direct or spot.direct
     extra = (("anthropic-version", ANTHROPIC_VERSION),) if "/messages" in url else ()
@@ -171,10 +175,10 @@ def post(
         max_body_bytes=_MAX_BODY_BYTES,
         first_byte_is_enough=first_byte_is_enough,
     )
-    shown = RequestSummary(
-        "POST", url, style if spot.key or style == "wrong" else "none", body, past, (*extra, *headers)
+    summary = RequestSummary(
+        "POST", url, style if spot.key or style == "wrong" else "none", shown or body, past, (*extra, *headers)
     )
-    return Probe(name, request, shown, generates, tokens)
+    return Probe(name, request, summary, generates, tokens)
 
 
 def url_of(base: str, wire: Wire) -> str:
@@ -358,6 +362,55 @@ def plan_roomy(spot: Spot) -> Iterator[Probe]:
     """The plain question with room for thinking: only worth its tokens where the short answer was empty."""
     body = hello_body(spot.model, spot.wire, ROOMY_TOKENS)
     yield post(f"{spot.wire}.roomy", url_of(spot.base, spot.wire), spot, body, tokens=ROOMY_TOKENS)
+
+
+# A client's first request is measured in tokens; of English text about four characters make one.
+_CHARACTERS_PER_TOKEN = 4
+_FILLER = "The quick brown fox jumps over the lazy dog. "
+# Shorter ones are no different from the other probes, longer ones cost more than they tell.
+SHORT_PROMPT_TOKENS = 1_000
+MOST_PROMPT_TOKENS = 32_000
+
+
+def plan_own_size(target: Target, spot: Spot) -> Iterator[Probe]:
+    """The plain question behind as much text as the client's own first request has: does it get through, and fit?"""
+    tokens = min(target.prompt_tokens or 0, MOST_PROMPT_TOKENS)
+    if tokens < SHORT_PROMPT_TOKENS:
+        return
+    characters = tokens * _CHARACTERS_PER_TOKEN
+    text = (_FILLER * (characters // len(_FILLER) + 1))[:characters]
+    yield post(
+        f"{spot.wire}.own-size",
+        url_of(spot.base, spot.wire),
+        spot,
+        _asked_after(text, spot),
+        shown=_asked_after(f"{_FILLER}… ({characters} characters) ", spot),
+        tokens=tokens + 16,
+        first_byte_is_enough=True,
+    )
+
+
+LONG_STREAM = "long-stream"
+_LONG_STREAM_TOKENS = 128
+
+
+def plan_long_stream(spot: Spot, *, vllm: bool) -> Iterator[Probe]:
+    """A stream long enough to see whether it arrives as it is made. vllm: the server can be told not to stop early."""
+    url = joined(spot.base, "/v1/chat/completions" if spot.wire == "messages" else "/chat/completions")
+    body = {**hello_body(spot.model, "chat", _LONG_STREAM_TOKENS), "stream": True}
+    body["messages"] = [{"role": "user", "content": "Count from 1 to 60, digits and commas only."}]
+    if vllm:
+        body |= {"min_tokens": _LONG_STREAM_TOKENS, "ignore_eos": True}
+    yield post(LONG_STREAM, url, spot, body, tokens=_LONG_STREAM_TOKENS + 20)
+
+
+def _asked_after(text: str, spot: Spot) -> dict[str, Any]:
+    body = hello_body(spot.model, spot.wire)
+    if spot.wire == "responses":
+        return {**body, "instructions": text}
+    if spot.wire == "messages":
+        return {**body, "system": text}
+    return {**body, "messages": [{"role": "user", "content": text + HELLO}]}
 
 
 def plan_behaviour(target: Target, spot: Spot) -> Iterator[Probe]:

@@ -44,7 +44,8 @@ _MAX_ENDPOINTS_UNASKED = 4
 class DoctorOptions:
     """What was asked for. base_url, model, client_type: an explicit triple. client: only this installed client.
 
-    every: all endpoints of clients and profiles, not only the first few. log, error: `-` is stdin.
+    every: all endpoints of clients and profiles, not only the first few. log, error: `-` is stdin. full: send a prompt
+    of the client's size also to others' servers.
     """
 
     base_url: str = ""
@@ -60,6 +61,7 @@ class DoctorOptions:
     client: str = ""
     every: bool = False
     cheap: bool = False
+    full: bool = False
     timeout_s: float = 20.0
     only: tuple[str, ...] = ()
 
@@ -115,7 +117,7 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
     if options.offline:
         endpoints = tuple(shared.at(target) for target in targets)
     elif targets:
-        limits = Limits(options.timeout_s, options.cheap)
+        limits = Limits(options.timeout_s, options.cheap, options.full)
         _say_what_it_costs(screen, tuple(filter(_can_be_asked, targets)), limits)
         prober = Prober(world, limits)
 

@@ -28,10 +28,14 @@ _MAX_BASES = 8
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """timeout_s: for an answer of the model. cheap: send nothing that a model would have to answer."""
+    """timeout_s: for an answer of the model. cheap: send nothing that a model would have to answer.
+
+    full: send a prompt of the client's own size also where each token may be paid for.
+    """
 
     timeout_s: float = _MODEL_TIMEOUT_S
     cheap: bool = False
+    full: bool = False
 
 
 T = TypeVar("T")
@@ -192,7 +196,29 @@ class Prober:
         spoken = reach.best.body.spoken if reach.best and reach.best.body else None
         if spoken is not None and not spoken.content.strip() and not spoken.tool_calls:
             planned += probes.plan_roomy(place)
-        return self._more(pool, seen, planned)
+        if self._limits.full or is_own_vllm(seen, target):
+            planned += probes.plan_own_size(target, place)
+        seen = self._more(pool, seen, planned)
+        if something_between(seen) and (self._limits.full or is_own_vllm(seen, target)):
+            # Alone, so that no other request shares the machine's time with it.
+            seen = self._more(pool, seen, probes.plan_long_stream(place, vllm=is_own_vllm(seen, target)))
+        return seen
+
+
+def is_own_vllm(seen: Observations, target: Target) -> bool:
+    """Whether the server is a vLLM in this machine or network, whose tokens cost nothing."""
+    host = urlsplit(target.base_url.strip()).hostname or ""
+    listed, metrics = seen.reply("models"), seen.reply("metrics")
+    says = (listed is not None and '"owned_by":"vllm"' in listed.text.replace(" ", "")) or (
+        metrics is not None and "vllm:" in metrics.text
+    )
+    return is_local(host) and says
+
+
+def something_between(seen: Observations) -> bool:
+    """Whether another program than the server itself answered: vLLM's own calls itself uvicorn."""
+    reply = seen.reply("main")
+    return reply is not None and (reply.header("server").lower() not in ("", "uvicorn") or bool(reply.header("via")))
 
 
 def estimate_cost(target: Target, limits: Limits) -> tuple[int, int]:
@@ -202,6 +228,8 @@ def estimate_cost(target: Target, limits: Limits) -> tuple[int, int]:
         return 0, 0
     spot = spot_of(target, limits.timeout_s)
     planned = [*probes.plan_first(target, spot, proxied=False), *probes.plan_behaviour(target, spot)]
+    if limits.full:
+        planned += [*probes.plan_own_size(target, spot), *probes.plan_long_stream(spot, vllm=False)]
     answered = [probe for probe in planned if probe.generates]
     return len(answered), sum(probe.tokens for probe in answered)
 

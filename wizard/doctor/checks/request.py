@@ -8,8 +8,18 @@ import re
 from wizard.catalog.models import find_model
 from wizard.doctor.bodies import Spoken, excerpt
 from wizard.doctor.causes import found
-from wizard.doctor.engine import Check, Verdict
-from wizard.doctor.judging import evidence, manner, plain_works, refused, severity_for, target_of, unseen, variation
+from wizard.doctor.engine import Check, Unseen, Verdict
+from wizard.doctor.judging import (
+    PASSING,
+    evidence,
+    manner,
+    plain_works,
+    refused,
+    severity_for,
+    target_of,
+    unseen,
+    variation,
+)
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
 from wizard.doctor.probes import MANY_TOKENS
@@ -201,6 +211,66 @@ def room(seen: Observations) -> Verdict:
             )
         )
     return tuple(problems)
+
+
+def own_size(seen: Observations) -> Verdict:
+    """Whether a prompt as long as the client's own gets through to the server, and fits its window."""
+    skipped = unseen(seen)
+    if skipped is not None:
+        return skipped
+    target = target_of(seen)
+    exchange = seen.exchange(f"{target.wire}.own-size")
+    if exchange is None or not plain_works(judge_reach(seen)):
+        return Unseen(t("no prompt of the client's size was sent (`--full` sends one to any server)"))
+    size = variation(seen, exchange.probe)
+    if size is None or size.grade == "works" or size.status < 400:
+        return None
+    tokens = target.prompt_tokens or 0
+    client = manner(seen).title
+    if size.family in ("context", "max-tokens"):
+        return found(
+            "context-length-exceeded",
+            t(
+                "A prompt as long as {client}'s first ({tokens} tokens) does not fit: {text}",
+                client=client,
+                tokens=tokens,
+                text=excerpt(size.text, 120),
+            ),
+            evidence(size),
+        )
+    if size.status == 413:
+        return found(
+            "proxy-body-limit",
+            t(
+                "A request as large as {client}'s first ({tokens} tokens) is refused for its size.",
+                client=client,
+                tokens=tokens,
+            ),
+            evidence(size),
+        )
+    if size.family == "gateway-timeout":
+        return found(
+            "proxy-read-timeout",
+            t(
+                "The short request is answered; of one as long as {client}'s ({tokens} tokens) a proxy tires: {text}",
+                client=client,
+                tokens=tokens,
+                text=excerpt(size.text, 100),
+            ),
+            evidence(size),
+        )
+    if size.family in PASSING:
+        return None
+    return found(
+        "server-bug-500" if size.status >= 500 else "message-rejected",
+        t(
+            "The short request is answered; one as long as {client}'s ({tokens} tokens) is not: {text}",
+            client=client,
+            tokens=tokens,
+            text=excerpt(size.text, 120),
+        ),
+        evidence(size),
+    )
 
 
 # ---- shapes of messages ------------------------------------------------------------------------------------------
@@ -444,6 +514,7 @@ def _added(judged: Seen) -> tuple[str, ...]:
 CHECKS = (
     Check("request", "The plain request's form is taken", plain_request, "target"),
     Check("room", "The window holds what the client sends and asks for", room, "target"),
+    Check("own-size", "A prompt of the client's size gets through", own_size, "target"),
     Check("messages", "All shapes of messages are taken", messages_taken, "target"),
     Check("tools", "Tools are taken, and calls come back as calls", tools_taken, "target"),
     Check("parameters", "Parameters that clients add are taken", parameters_taken, "target"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from wizard.doctor.bodies import Event, excerpt
+import itertools
+import statistics
+
+from wizard.doctor.bodies import Event, excerpt, read_body
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Unseen, Verdict
-from wizard.doctor.judging import PASSING, evidence, target_of, unseen, variation
+from wizard.doctor.judging import PASSING, evidence, manner, target_of, unseen, variation
 from wizard.doctor.observations import Observations
+from wizard.doctor.probes import LONG_STREAM
 from wizard.doctor.reach import Seen, judge_reach
 from wizard.endpoint.exchange import HttpReply
 from wizard.i18n import t
@@ -14,6 +18,11 @@ from wizard.problems import Problem
 
 _MIN_BUFFERED_S = 2.0
 _MIN_BUFFERED_EVENTS = 8
+# A stream of this many events over this time comes in about as many pieces; half the pieces with so many events in
+# each are a buffer's. The median, because a busy machine joins some.
+_MIN_FLOWING_EVENTS = 24
+_MIN_FLOWING_S = 0.1
+_MIN_HELD_EVENTS = 8
 
 
 def stream_shape(seen: Observations) -> Verdict:
@@ -201,4 +210,36 @@ def _buffered(judged: Seen, reply: HttpReply, with_data: list[Event]) -> list[Pr
     ]
 
 
-CHECKS = (Check("stream", "A stream is whole and of the usual shape", stream_shape, "target"),)
+def stream_flows(seen: Observations) -> Verdict:
+    """Whether a longer stream arrives as it is made: most pieces hold one event or a few, not a buffer full of them."""
+    exchange = seen.exchange(LONG_STREAM)
+    reply = exchange.reply if exchange is not None else None
+    if exchange is None or reply is None or reply.status >= 300:
+        return Unseen(t("no longer stream was asked for: nothing seems to stand in front of the server"))
+    events = [event for event in read_body(reply, "chat").events if event.has_data]
+    if len(events) < _MIN_FLOWING_EVENTS or reply.elapsed_s < _MIN_FLOWING_S or not reply.arrivals:
+        return None
+    sizes = [now[1] - before[1] for before, now in itertools.pairwise(((0.0, 0), *reply.arrivals))]
+    per_piece = statistics.median(sizes) * len(events) / max(reply.arrivals[-1][1], 1)
+    if per_piece < _MIN_HELD_EVENTS:
+        return None
+    return found(
+        "proxy-buffering",
+        t(
+            "{count} events arrived in {pieces} pieces, the first after {first:.1f} of {whole:.1f} s: "
+            "something in between collects them.",
+            count=len(events),
+            pieces=len(reply.arrivals),
+            first=reply.arrivals[0][0],
+            whole=reply.elapsed_s,
+        ),
+        evidence(exchange),
+        t("server: {server}", server=server) if (server := reply.header("server")) else "",
+        severity="error" if "stream" in manner(seen).sends else "warning",
+    )
+
+
+CHECKS = (
+    Check("stream", "A stream is whole and of the usual shape", stream_shape, "target"),
+    Check("stream-flows", "A stream arrives as it is made", stream_flows, "target"),
+)

@@ -7,9 +7,10 @@ import re
 from urllib.parse import urlsplit
 
 from wizard.doctor.causes import found
+from wizard.doctor.client_files import find_files
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.judging import evidence, target_of
-from wizard.doctor.observations import AddressResult, NetworkFacts, Observations, ServerSeen
+from wizard.doctor.observations import AddressResult, Exchange, NetworkFacts, Observations, ServerSeen
 from wizard.doctor.reach import judge_models, judge_reach
 from wizard.endpoint.proxies import is_malformed, no_proxy_entries
 from wizard.i18n import t
@@ -414,6 +415,59 @@ def slow_answer(seen: Observations) -> Verdict:
     )
 
 
+def client_patience(seen: Observations) -> Verdict:
+    """Whether the client waits as long as the server was seen to need."""
+    patience = _patience(seen)
+    if patience is None:
+        return Unseen(t("no time-out of this client's is known"))
+    seconds, where = patience
+    names = ("main", f"{target_of(seen).wire}.own-size", f"{target_of(seen).wire}.stream")
+    took = [(_waited(e), e) for name in names if (e := seen.exchange(name)) is not None]
+    slowest = max(took, key=lambda row: row[0], default=None)
+    if slowest is None or slowest[0] <= seconds:
+        return None
+    return found(
+        "client-timeout-too-short",
+        t(
+            "The client waits {seconds:g} s ({where}), and an answer took {took:.1f} s.",
+            seconds=seconds,
+            where=where,
+            took=slowest[0],
+        ),
+        evidence(slowest[1]),
+        fix=t("Raise {where} to several minutes: a long prompt takes longer than this short one.", where=where),
+    )
+
+
+def _waited(exchange: Exchange) -> float:
+    """Until the first byte came, or until the doctor lost patience; a connection that failed tells nothing."""
+    if exchange.reply is not None:
+        return exchange.reply.first_byte_s
+    failure = exchange.failure
+    return failure.elapsed_s if failure is not None and failure.kind == "timeout" else 0.0
+
+
+_TIMEOUT_FIELD = re.compile(r"[\"']timeout[\"']\s*:\s*(\d+)")
+
+
+def _patience(seen: Observations) -> tuple[float, str] | None:
+    """(seconds, where it is set) of the client's own time-out; both kinds of settings count milliseconds."""
+    client = target_of(seen).client
+    if client == "claude-code":
+        for file in find_files(seen, client):
+            match = re.search(r"[\"']API_TIMEOUT_MS[\"']\s*:\s*[\"']?(\d+)", file.text or "")
+            if match and "settings" in file.path:
+                return int(match[1]) / 1000, f"API_TIMEOUT_MS, {file.path}"
+        value = seen.variable("API_TIMEOUT_MS") or ""
+        return (int(value) / 1000, "API_TIMEOUT_MS") if value.isdigit() else None
+    if client in ("opencode", "kilo", "qwen"):
+        for file in find_files(seen, client):
+            match = _TIMEOUT_FIELD.search(file.text or "")
+            if match:
+                return int(match[1]) / 1000, f"timeout, {file.path}"
+    return None
+
+
 BASE_URL_CHECK = Check("base-url", "The base URL parses", base_url_parses, "target")
 
 CHECKS = (
@@ -422,4 +476,5 @@ CHECKS = (
     Check("connection", "A connection comes about", connection, "target"),
     Check("tls", "TLS is used where it is spoken", tls, "target"),
     Check("answer-in-time", "An answer comes in time", slow_answer, "target"),
+    Check("client-patience", "The client waits long enough", client_patience, "target"),
 )
