@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -104,8 +105,11 @@ class Processes:
         env: Mapping[str, str],
         on_line: Callable[[str], None],
         cwd: Path | None = None,
+        on_quiet: Callable[[], None] | None = None,
     ) -> int:
         """Run to the end, giving each line of stdout and stderr as it comes; returns the exit status.
+
+        on_quiet: called for each second in which nothing came.
 
         Whatever leaves this function early (Ctrl-C, an error in on_line) takes the process and its children along.
         A carriage return ends a line too, so that progress bars arrive. 127 where the program could not be started.
@@ -126,7 +130,7 @@ class Processes:
         assert process.stdout is not None
         try:
             with process.stdout as out:
-                for line in _lines(out):
+                for line in _lines(out, on_quiet):
                     on_line(line)
             return process.wait()
         except BaseException:
@@ -167,6 +171,16 @@ class Processes:
         _running[process.pid] = process
         _ended.pop(process.pid, None)
         return process.pid
+
+    def leave(self, argv: Sequence[str]) -> None:
+        """Start a process that outlives us and is nobody's to wait for, in a session of its own, without input or
+        output. Raises OSError."""
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" </dev/null >/dev/null 2>&1 &', "sh", *argv],
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
 
     def exit_code(self, pid: int) -> int | None:
         """The exit status of a process that this run launched, once it ended; None while it runs or for any other."""
@@ -291,10 +305,12 @@ class Processes:
                 yield _Seen(int(parts[0]), parts[3].strip(), int(parts[1]), parts[2].startswith("Z"))
 
 
-def _lines(out: IO[bytes]) -> Iterator[str]:
+def _lines(out: IO[bytes], on_quiet: Callable[[], None] | None) -> Iterator[str]:
     """Lines as they come, ended by a newline or a carriage return; a line without end comes in pieces."""
     pending = b""
     while True:
+        while on_quiet and not select.select([out], [], [], 1.0)[0]:
+            on_quiet()
         chunk = os.read(out.fileno(), 65536)
         if not chunk:
             break

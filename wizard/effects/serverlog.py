@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from wizard.effects.log_child import first_byte
 
 _CHUNK = 256 * 1024
 _LONGEST_LINE = 64 * 1024
@@ -14,14 +17,15 @@ TAIL_BYTES = 8 * 2**20
 
 class LogReader:
     """Gives the lines that were added since the last call. A line without end is cut at 64 KiB; a file that shrank
-    is read from its beginning. A missing file has no lines yet."""
+    is read from its beginning, unless it was that which was cut off. A missing file has no lines yet."""
 
     def __init__(self, path: Path, *, from_end: bool = False) -> None:
         self._path = path
-        self._offset = 0
+        self._offset = 0  # since the log began, with what was cut off meanwhile
         self._pending = b""
         if from_end and path.exists():
-            self._offset = path.stat().st_size
+            with _steady(path) as cut:
+                self._offset = cut + path.stat().st_size
 
     @property
     def offset(self) -> int:
@@ -31,12 +35,13 @@ class LogReader:
     def new_lines(self) -> list[str]:
         """Complete lines since the last call, at most about 16 MiB of them."""
         try:
-            with self._path.open("rb") as log:
+            with _steady(self._path) as cut, self._path.open("rb") as log:
                 size = os.fstat(log.fileno()).st_size
-                if size < self._offset:
-                    self._offset, self._pending = 0, b""
-                log.seek(self._offset)
-                raw = log.read(min(size - self._offset, 16 * 2**20))
+                if cut + size < self._offset:
+                    self._offset, self._pending = cut, b""
+                raw = self._cut_off_unread(cut + first_byte(log.fileno()))
+                log.seek(self._offset + len(raw) - cut)
+                raw += log.read(min(cut + size - self._offset - len(raw), 16 * 2**20))
         except FileNotFoundError:
             return []
         self._offset += len(raw)
@@ -47,6 +52,18 @@ class LogReader:
             self._pending = b""
         return [_text(line) for line in whole if line]
 
+    def _cut_off_unread(self, begin: int) -> bytes:
+        """What was cut off since the last call and not read before: the end of the newest cut part. begin: where, since
+        the log began, its content begins now."""
+        missing = begin - self._offset
+        if missing <= 0:
+            return b""
+        with self._path.with_name(f"{self._path.name}.1").open("rb") as part:
+            missing = min(missing, os.fstat(part.fileno()).st_size)
+            self._offset = begin - missing
+            part.seek(-missing, os.SEEK_END)
+            return part.read()
+
     def rest(self) -> list[str]:
         """As new_lines, with a last line that has no end yet; for when the writer is gone."""
         lines = self.new_lines()
@@ -56,10 +73,31 @@ class LogReader:
         return lines
 
 
+@contextlib.contextmanager
+def _steady(path: Path) -> Iterator[int]:
+    """While inside, nothing is cut off the log's beginning by log_child.py; how many bytes were so far."""
+    try:
+        noted = cut_path(path).open("rb")
+    except OSError:
+        yield 0
+        return
+    with noted:
+        import fcntl  # not on Windows, where no log is cut
+
+        fcntl.flock(noted, fcntl.LOCK_SH)
+        text = noted.read()
+        yield int(text) if text.isdigit() else 0
+
+
+def cut_path(log: Path) -> Path:
+    """The file that says how many bytes were cut off a log's beginning while it was written."""
+    return log.with_name(f"{log.name}.cut")
+
+
 def pieces_of_log(path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> Iterator[bytes]:
     """A log's beginning and end in pieces, in order; all of it where it is small. Bounded in memory and time: a
     death's root cause stands in the last lines, its configuration in the first. Raises OSError."""
-    with path.open("rb") as log:
+    with _steady(path), path.open("rb") as log:
         size = os.fstat(log.fileno()).st_size
         if size <= head_bytes + tail_bytes:
             yield from _span(log.fileno(), 0, size)
@@ -73,7 +111,7 @@ def last_lines(path: Path, count: int) -> list[str]:
     """The last `count` lines, read backwards from the end within TAIL_BYTES. Raises OSError."""
     if count <= 0:
         return []
-    with path.open("rb") as log:
+    with _steady(path), path.open("rb") as log:
         size = os.fstat(log.fileno()).st_size
         begin, found = size, b""
         while begin > 0 and found.count(b"\n") <= count and size - begin < TAIL_BYTES:

@@ -12,18 +12,22 @@ import contextlib
 import errno
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wizard.effects import log_child
 from wizard.effects.files import Files
 from wizard.effects.processes import Processes
+from wizard.effects.serverlog import cut_path
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.serving.record import ServerRecord, parse_record
 
 ROTATED_LOGS = 3
+MAX_LOG_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +180,18 @@ class ServerStore:
     def rotate_log(self, name: str) -> Path:
         """Move the log of the run before aside (`.1` newest, at most three kept) and return the path of the new."""
         log = self.log_path(name)
+        cut_path(log).unlink(missing_ok=True)
         if log.exists() and log.stat().st_size > 0:
             for number in range(ROTATED_LOGS, 0, -1):
                 older = log.with_name(f"{log.name}.{number - 1}") if number > 1 else log
                 if older.exists():
                     older.replace(log.with_name(f"{log.name}.{number}"))
         return log
+
+    def keep_log_bounded(self, name: str, pid: int) -> None:
+        """Leave a process beside the server that cuts its log when it grows over MAX_LOG_BYTES, and ends with it."""
+        child = [sys.executable, "-I", str(Path(log_child.__file__))]
+        self._processes.leave([*child, str(self.log_path(name)), str(pid), str(MAX_LOG_BYTES), str(ROTATED_LOGS)])
 
     def _open(self, name: str, suffix: str) -> int:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,11 @@ import re
 import shutil
 import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from wizard.effects.holding import held, holder
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.flows.live import LiveLine
@@ -26,6 +29,7 @@ from wizard.serving.install_plan import (
     InstallProgress,
     Tools,
     advance_install,
+    count_unpacked,
     installer_environment,
     judge_install,
     judge_installed,
@@ -61,7 +65,34 @@ def install_runtime(
     needed = max(1.0, install_plan.NEEDED_GIB[choice.build] - folder_size_gib(folder))
     check_disk(world, folder, needed, t("vLLM's {build} build", build=choice.build))
     plan = plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)
-    return _install(world, screen, plan)
+    with writable(folder.parent), installing(folder):
+        return _complete(world, folder) or _install(world, screen, plan)
+
+
+@contextmanager
+def installing(folder: Path) -> Iterator[None]:
+    """Hold the right to fill a runtime's folder. Raises ProblemError where another run does."""
+    try:
+        with held(_lock_of(folder)):
+            yield
+    except BlockingIOError:
+        raise ProblemError(
+            Problem(
+                "install-busy",
+                t("Another run of llm-setup is installing `{name}`.", name=folder.name),
+                saw=(t("pid: {pid}", pid=installer_of(folder) or t("unknown")),),
+                fix=Fix(t("Wait for it; then run the command again."), ("llm-setup runtime list",)),
+            )
+        ) from None
+
+
+def installer_of(folder: Path) -> int | None:
+    """The pid of the run that is filling a runtime's folder now, or None."""
+    return holder(_lock_of(folder))
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.installing")
 
 
 def plan_new_runtime(world: World, machine: Machine, version: str | None, *, build: Build | None = None) -> InstallPlan:
@@ -127,7 +158,7 @@ def _find_python(world: World, build: Build, uv: str | None) -> str:
 
 def _install(world: World, screen: Screen, plan: InstallPlan) -> Runtime:
     folder = Path(plan.folder)
-    log = _InstallLog(world, screen, world.paths.logs / f"install-{folder.name}.log")
+    log = _InstallLog(world, screen, world.paths.logs / f"install-{folder.name}.log", folder)
     begun = world.clock.monotonic_s()
     if folder.is_dir():
         screen.step("info", t("going on with what an interrupted install left"), str(folder))
@@ -216,9 +247,11 @@ def _verify(world: World, screen: Screen, log: _InstallLog, plan: InstallPlan) -
 class _InstallLog:
     """Runs installers: every line into a file, progress on the screen, the last lines kept for judging."""
 
-    def __init__(self, world: World, screen: Screen, path: Path) -> None:
+    def __init__(self, world: World, screen: Screen, path: Path, folder: Path) -> None:
+        """path: the file for the lines. folder: the environment that is being filled."""
         self._world = world
         self._screen = screen
+        self._folder = folder
         self.path = path
         self.tail: deque[str] = deque(maxlen=200)
         self._live = LiveLine(world, screen)
@@ -242,6 +275,7 @@ class _InstallLog:
         """Run one installer command with its progress shown; returns its exit status."""
         from wizard.secret import redact
 
+        folder = self._folder
         self._screen.step("running", title)
         self.tail.clear()
         progress = InstallProgress()
@@ -255,7 +289,16 @@ class _InstallLog:
             self._file.write(redact(line) + "\n")
             self._say(progress, self._world.clock.monotonic_s() - begun)
 
-        code = self._world.processes.stream(command, env=installer_environment(self._world.env), on_line=on_line)
+        def on_quiet() -> None:
+            names = (
+                [path.name for path in folder.glob("lib/python*/site-packages/*.dist-info")]
+                if progress.to_unpack
+                else []
+            )
+            self._say(count_unpacked(progress, names), self._world.clock.monotonic_s() - begun)
+
+        env = installer_environment(self._world.env)
+        code = self._world.processes.stream(command, env=env, on_line=on_line, on_quiet=on_quiet)
         self._live.clear()
         self._file.write(f"exit status {code}\n")
         self._file.flush()

@@ -6,7 +6,14 @@ import shlex
 from typing import get_args
 
 from wizard.effects.world import World
-from wizard.flows.install import MARKER, folder_size_gib, install_runtime, plan_new_runtime, remove_runtime
+from wizard.flows.install import (
+    MARKER,
+    folder_size_gib,
+    install_runtime,
+    installer_of,
+    plan_new_runtime,
+    remove_runtime,
+)
 from wizard.flows.runtime import choose_runtime, chosen_name, find_runtime, no_such_runtime, own_runtimes, path_runtime
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import Build
@@ -29,7 +36,11 @@ def show_runtimes(world: World, screen: Screen, machine: Machine) -> None:
         is_taken = taken is not None and taken.folder == runtime.folder
         detail = f"vLLM {runtime.vllm_version}, torch {runtime.torch_version}, {runtime.folder}"
         screen.step("ok" if is_taken else "info", runtime.name, detail)
+    at_work = {name: pid for name in half if (pid := installer_of(world.paths.runtimes / name)) is not None}
     for name in half:
+        if name in at_work:
+            screen.step("running", name, t("being installed by pid {pid}", pid=at_work[name]))
+            continue
         detail = t("half installed: `llm-setup runtime install` goes on, `runtime remove {name}` deletes it", name=name)
         screen.step("warning", name, detail)
     if not rows and not half:
@@ -41,7 +52,8 @@ def show_runtimes(world: World, screen: Screen, machine: Machine) -> None:
                 "used": taken.name if taken else None,
                 "chosen": chosen_name(world) or None,
                 "runtimes": [runtime.as_json() for runtime in rows],
-                "half_installed": list(half),
+                "half_installed": [name for name in half if name not in at_work],
+                "being_installed": [{"name": name, "pid": pid} for name, pid in at_work.items()],
             }
         )
 
@@ -82,6 +94,15 @@ def remove_one(world: World, screen: Screen, name: str, questions: Questions, *,
     if name not in known:
         raise no_such_runtime(world, name)
     folder = world.paths.runtimes / name
+    pid = installer_of(folder)
+    if pid is not None:
+        raise ProblemError(
+            Problem(
+                "runtime-in-use",
+                t("Runtime `{name}` is being installed by pid {pid}.", name=name, pid=pid),
+                fix=Fix(t("End the install first, or wait for it."), (f"kill {pid}",)),
+            )
+        )
     for server in world.servers.names():
         record = world.servers.load(server)
         if record and record.python.startswith(f"{folder}/") and world.servers.life(record).alive:

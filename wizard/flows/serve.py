@@ -181,6 +181,7 @@ def _begin(world: World, runtime: Runtime, announced: ServerRecord) -> ServerRec
             )
         record = replace(announced, pid=pid, pid_started=world.processes.identity(pid))
         servers.save(record)
+        servers.keep_log_bounded(announced.name, pid)
     except BaseException:
         left = servers.load(announced.name)
         if left is not None:
@@ -214,6 +215,12 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
                 raise _death(world, record, code, progress)
             if watch.worth_asking():
                 health = ask_health(world, record)
+                strangers = _strangers_on(world, record) if progress.announced_ready or health.ready else ()
+                if strangers:
+                    if started.ours:
+                        _end(world, record)
+                        world.servers.remove(record.name)
+                    raise ServerDiedError(_port_shared(record, strangers), ())
                 if health.ready:
                     watch.finish()
                     return _noted_ready(world, record, health)
@@ -241,6 +248,13 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
         raise
     finally:
         watch.clear()
+
+
+def _strangers_on(world: World, record: ServerRecord) -> tuple[int, ...]:
+    """Processes that listen on the server's port and are none of its own. Two vLLMs may: the kernel then spreads
+    connections over them, and each client is answered by either."""
+    holders = port_holders(record.port, record.host)
+    return tuple(set(holders) - set(world.processes.session_members(record.pid))) if holders else ()
 
 
 class _Watch:
@@ -614,6 +628,16 @@ def unknown_server(world: World, name: str) -> ProblemError:
             saw=(t("known: {names}", names=", ".join(names) or t("none")),),
             fix=Fix(t("See the list."), ("llm-setup status",)),
         )
+    )
+
+
+def _port_shared(record: ServerRecord, strangers: tuple[int, ...]) -> Problem:
+    return Problem(
+        "port-in-use",
+        t("Another process listens on port {port} too.", port=record.port),
+        t("vLLM lets several processes listen on one port, and the system spreads requests over all of them."),
+        saw=(t("held by pid: {pids}", pids=", ".join(map(str, strangers))),),
+        fix=Fix(t("Leave `--port` out and a free one is taken, or name another.")),
     )
 
 

@@ -7,8 +7,8 @@ these commands and served from.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from wizard.hardware.usable import Build
@@ -281,13 +281,15 @@ _UNITS = {"k": 1e-6, "m": 1e-3, "g": 1.0}
 class InstallProgress:
     """An install so far. downloaded_gb: sizes that the installer announced. packages: how many it has looked at.
 
-    fraction: of the file that is being downloaded, where a newer pip says it."""
+    fraction: of the file that is being downloaded, where a newer pip says it. to_unpack: what pip unpacks, without a
+    word for minutes."""
 
     stage: Stage = "resolve"
     package: str = ""
     packages: int = 0
     downloaded_gb: float = 0.0
     fraction: float | None = None
+    to_unpack: tuple[str, ...] = ()
 
 
 def advance_install(progress: InstallProgress, line: str) -> InstallProgress:
@@ -305,8 +307,20 @@ def advance_install(progress: InstallProgress, line: str) -> InstallProgress:
         package = (groups.get("package") or "")[:80]
         size = float(groups.get("size") or 0) * _UNITS.get((groups.get("unit") or "g")[0].lower(), 0.0)
         seen = progress.packages + (1 if stage == "resolve" else 0)
-        return InstallProgress(stage, package, seen, round(progress.downloaded_gb + size, 4))
+        unpacks = tuple((groups.get("package") or "").split(", ")) if stage == "install" else ()
+        return InstallProgress(
+            stage, package, seen, round(progress.downloaded_gb + size, 4), to_unpack=tuple(filter(None, unpacks))
+        )
     return progress
+
+
+def count_unpacked(progress: InstallProgress, distributions: Collection[str]) -> InstallProgress:
+    """The progress of an unpacking, from the names of the `.dist-info` folders that are there by now."""
+    if not progress.to_unpack:
+        return progress
+    there = {re.sub(r"[-_.]+", "-", name.partition("-")[0].lower()) for name in distributions}
+    done = sum(re.sub(r"[-_.]+", "-", name.lower()) in there for name in progress.to_unpack)
+    return replace(progress, package=f"{done}/{len(progress.to_unpack)}", fraction=done / len(progress.to_unpack))
 
 
 # What an installer writes when it fails: strictest first.

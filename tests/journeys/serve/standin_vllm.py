@@ -9,6 +9,8 @@ The lines are those of vLLM 0.32.0 (CPU build, SmolLM2-135M-Instruct), shortened
   silent        prints one phase and never goes on
   stubborn      it and its child ignore TERM
   unready       the port opens and /health says 503
+  shares-port   another process listens on the same port, as a second vLLM would
+  chatty=MIB    writes that much into its log when it is ready
   crash-after=S exits 1 after S seconds of being ready
 Like vLLM it starts a child ("engine") in its session, which outlives a killed parent.
 """
@@ -57,6 +59,12 @@ def engine() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         time.sleep(60)
+
+
+def stranger() -> None:
+    http.server.ThreadingHTTPServer.allow_reuse_port = True
+    place = (sys.argv[-2], int(sys.argv[-1]))
+    http.server.ThreadingHTTPServer(place, http.server.BaseHTTPRequestHandler).serve_forever()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -134,11 +142,20 @@ def serve() -> None:
         "(EngineCore pid=1) INFO 11-30 13:34:08 [kv_cache_utils.py:2327] CPU KV cache size: 46,592 tokens, "
         f"Maximum concurrency for {LENGTH:,} tokens per request: 5.69x"
     )
+    http.server.ThreadingHTTPServer.allow_reuse_port = True  # as vLLM
     server = http.server.ThreadingHTTPServer((flag("--host"), int(flag("--port"))), Handler)
+    if "shares-port" in WORDS:
+        subprocess.Popen(
+            [os.environ["STANDIN_PYTHON"], "-m", "stranger", flag("--host"), flag("--port")], start_new_session=True
+        )
+        time.sleep(0.5)
     say(
         f"(APIServer pid={pid}) INFO 11-30 13:34:15 [entry.py:140] Starting vLLM server on http://127.0.0.1:{flag('--port')}"
     )
     say("INFO:     Application startup complete.")
+    for number in range(int(WORDS.get("chatty", "0")) * 1024):
+        print(f"{number:07d} " + "." * 1015)
+    sys.stdout.flush()
     if "crash-after" in WORDS:
         threading.Timer(
             float(WORDS["crash-after"]), lambda: (say(WORDS.get("last", "MemoryError")), os._exit(1))
@@ -148,6 +165,8 @@ def serve() -> None:
 
 if "-c" in sys.argv:
     probe()
+elif "stranger" in sys.argv:
+    stranger()
 elif "engine" in sys.argv:
     engine()
 else:

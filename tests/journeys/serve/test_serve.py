@@ -96,6 +96,14 @@ def place_port() -> int:
         return int(server.getsockname()[1])
 
 
+def test_two_servers_on_one_port_are_told_apart_and_ours_is_stopped(place: Place) -> None:
+    ended = place.serve("--port", str(place_port()), standin="ok;shares-port")
+    assert "[port-in-use]" in ended.stderr
+    (stranger,) = place.processes()
+    assert str(stranger) in ended.stderr
+    assert place.state() == "none"
+
+
 def test_a_death_is_named_from_its_log_soon_after_it(place: Place) -> None:
     text = "ValueError: Total number of attention heads (9) must be divisible by tensor parallel size (8)."
     begun = time.monotonic()
@@ -256,6 +264,31 @@ def test_several_servers_have_names_and_ports_of_their_own(place: Place) -> None
     stopped = place.run("stop", "--all", "--json")
     assert sorted(json.loads(stopped.stdout)["stopped"]) == ["one", "two"]
     assert place.processes() == []
+
+
+def _log_keepers(place: Place) -> list[str]:
+    lines = [entry.read_bytes().decode() for entry in Path("/proc").glob("[0-9]*/cmdline") if _readable(entry)]
+    return [line for line in lines if "log_child.py" in line and str(place.servers) in line]
+
+
+def _readable(path: Path) -> bool:
+    try:
+        return bool(path.read_bytes())
+    except OSError:
+        return False
+
+
+def test_a_log_stays_bounded_while_its_server_runs(place: Place) -> None:
+    place.serve(standin="ok;chatty=80")
+    assert len(_log_keepers(place)) == 1
+    log = place.servers / "local.log"
+    wait_until(lambda: log.stat().st_blocks * 512 < 20 * 2**20, timeout_s=30, what="the log is cut")
+    cut = place.servers / "local.log.1"
+    assert cut.stat().st_size > 60 * 2**20
+    assert place.run("logs", "-n", "1", "--plain").stdout.strip()
+    assert place.state() == "ready"
+    place.run("stop")
+    wait_until(lambda: not _log_keepers(place), what="the keeper ends with its server")
 
 
 def test_logs_shows_the_last_lines_and_follows_until_the_end(place: Place) -> None:

@@ -75,6 +75,13 @@ def test_stream_gives_lines_as_they_come_and_ends_them_at_carriage_returns(proce
     assert lines == ["a", "50%", "b", "err"]
 
 
+def test_a_stream_that_says_nothing_for_a_second_lets_others_speak(processes: Processes) -> None:
+    said: list[str] = []
+    script = "import time; print('a', flush=True); time.sleep(1.6); print('b')"
+    processes.stream([sys.executable, "-c", script], env=ENV, on_line=said.append, on_quiet=lambda: said.append("…"))
+    assert said == ["a", "…", "b"]
+
+
 def test_an_interrupted_stream_leaves_no_process(processes: Processes) -> None:
     children: list[int] = []
 

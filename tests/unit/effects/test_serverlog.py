@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import threading
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from wizard.effects import log_child
+from wizard.effects.log_child import rotate
 from wizard.effects.serverlog import HEAD_BYTES, TAIL_BYTES, LogReader, last_lines, pieces_of_log
 from wizard.serving.deaths import find_deaths_in_bytes
 
@@ -100,3 +104,85 @@ def test_small_logs_are_given_whole_and_large_ones_by_their_ends(tmp_path: Path)
     assert pieces.startswith(b"B-")
     assert pieces.endswith(b"-E")
     assert len(pieces) == HEAD_BYTES + TAIL_BYTES + 1
+
+
+def _without_collapse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a file system that can only leave a hole."""
+    real = log_child._fallocate
+
+    def no_collapse(descriptor: int, mode: int, length: int) -> None:
+        if mode == 0x08:
+            raise OSError(errno.EOPNOTSUPP, "not here")
+        real(descriptor, mode, length)
+
+    monkeypatch.setattr(log_child, "_fallocate", no_collapse)
+
+
+def _line(number: int) -> bytes:
+    return b"line %07d %s\n" % (number, b"x" * 80)
+
+
+@pytest.mark.parametrize("collapses", [True, False])
+def test_a_log_that_is_cut_while_it_is_written_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collapses: bool
+) -> None:
+    if not collapses:
+        _without_collapse(monkeypatch)
+    path = tmp_path / "log"
+    count, written = 30_000, threading.Event()
+    path.touch()
+
+    def write() -> None:
+        with path.open("ab", buffering=0) as log:
+            for number in range(count):
+                log.write(_line(number))
+                if number == count // 10:
+                    written.set()
+                if number % 500 == 0:
+                    time.sleep(0.005)
+
+    writer = threading.Thread(target=write)
+    reader, seen, cuts = LogReader(path), [], 0
+    writer.start()
+    written.wait(30)
+    while writer.is_alive():
+        seen += reader.new_lines()
+        cuts += rotate(path, 200_000, kept=1000)
+        seen += reader.new_lines()
+    writer.join()
+    seen += reader.new_lines()
+    assert cuts > 3
+    assert seen == [_line(number).decode().strip() for number in range(count)]
+    pieces = [path.with_name(f"log.{number}") for number in range(cuts, 0, -1)] + [path]
+    assert b"".join(piece.read_bytes() for piece in pieces).replace(b"\0", b"") == b"".join(map(_line, range(count)))
+
+
+def test_a_bounded_log_keeps_its_last_lines_and_a_few_of_its_cut_parts(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("ab") as log:
+        for number in range(20_000):
+            log.write(_line(number))
+            if number % 1000 == 0:
+                log.flush()
+                rotate(path, 100_000, kept=3)
+    assert last_lines(path, 1) == [_line(19_999).decode().strip()]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1", "log.2", "log.3", "log.cut"]
+    assert sum(each.stat().st_blocks * 512 for each in tmp_path.iterdir()) < 700_000
+    assert not rotate(path, 10**9, kept=3)
+
+
+def test_where_a_file_systems_cannot_cut_room_is_given_back_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(map(_line, range(5000))))
+    reader = LogReader(path)
+    before = reader.new_lines()
+    _without_collapse(monkeypatch)
+    assert rotate(path, 100_000, kept=3)
+    with path.open("ab") as log:
+        log.write(b"more\n")
+    assert len(before) == 5000
+    assert reader.new_lines() == ["more"]
+    assert path.stat().st_blocks * 512 < 100_000
+    assert not rotate(path, 100_000, kept=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.flows.install import MARKER, install_runtime
 from wizard.flows.runtime import ensure_runtime, find_runtime, own_runtimes
-from wizard.flows.runtimes import remove_one, use_one
+from wizard.flows.runtimes import remove_one, show_runtimes, use_one
 from wizard.hardware.machine import Cpu, Gpu, Machine
 from wizard.problems import ProblemError
 from wizard.serving import install_plan
@@ -53,6 +54,7 @@ class FakeProcesses(Processes):
         self.streamed: list[str] = []
         self.fail: list[tuple[str, int, list[str]]] = []
         self.interrupt_at = ""
+        self.at_work: Callable[[], None] | None = None
         self.uv = False
         self.probed: dict[str, object] = dict(PROBED)
         self.broken_companions: list[str] = []
@@ -92,8 +94,16 @@ class FakeProcesses(Processes):
         }
 
     def stream(
-        self, argv: Sequence[str], *, env: Mapping[str, str], on_line: Callable[[str], None], cwd: Path | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        on_line: Callable[[str], None],
+        cwd: Path | None = None,
+        on_quiet: Callable[[], None] | None = None,
     ) -> int:
+        if self.at_work:
+            self.at_work()
         words = " ".join(argv)
         self.streamed.append(words)
         for part, code, lines in self.fail:
@@ -266,3 +276,32 @@ def test_a_chosen_runtime_is_used_until_it_is_removed(world: World, screen: Scre
     assert found is not None
     assert found.name == "0.32.0-cpu"
     assert [runtime.name for runtime in own_runtimes(world)] == ["0.32.0-cpu"]
+
+
+def test_while_one_run_installs_the_list_says_so_and_another_does_not_begin(
+    world: World, screen: Screen, processes: FakeProcesses
+) -> None:
+    seen: list[str] = []
+
+    def look() -> None:
+        processes.at_work = None
+        out = io.StringIO()
+        show_runtimes(world, Screen(out=out, err=io.StringIO(), env={}, as_json=True), CPU_MACHINE)
+        seen.append(out.getvalue())
+        with pytest.raises(ProblemError) as caught:
+            install_runtime(world, screen, CPU_MACHINE)
+        seen.append(_code(caught))
+        with pytest.raises(ProblemError) as caught:
+            remove_one(world, screen, "0.32.0-cpu", Questions(screen, yes=True, may_ask=False), dry_run=False)
+        seen.append(_code(caught))
+
+    processes.interrupt_at = "pip install"
+    with pytest.raises(KeyboardInterrupt):
+        install_runtime(world, screen, CPU_MACHINE)
+    processes.interrupt_at, processes.at_work = "", look
+    install_runtime(world, screen, CPU_MACHINE)
+    document = json.loads(seen[0])
+    assert document["being_installed"] == [{"name": "0.32.0-cpu", "pid": os.getpid()}]
+    assert document["half_installed"] == []
+    assert seen[1:] == ["install-busy", "runtime-in-use"]
+    assert sorted(path.name for path in world.paths.runtimes.iterdir()) == ["0.32.0-cpu"]

