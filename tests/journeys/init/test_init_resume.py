@@ -27,6 +27,30 @@ def test_a_run_killed_at_each_question_goes_on_there(on_terminal: Any, machine: 
     assert not machine.kept.exists()
 
 
+def test_a_run_to_a_url_killed_at_each_question_goes_on_there(
+    on_terminal: Any, endpoint: Any, environment: dict[str, str], home: Path
+) -> None:
+    key = environment.pop("LLM_SETUP_API_KEY")
+    two = {"data": [{"id": "tiny", "max_model_len": 65536}, {"id": "other"}]}
+    endpoint.routes["GET /v1/models"] = lambda headers, body: (200, two)
+    answers = (
+        ("Base URL", endpoint.url + "\r"),
+        ("Key (not shown", key + "\r"),
+        ("Which model?", "\r"),
+        ("Write these files?", "y"),
+    )
+    terminal = on_terminal("init", "--client", "codex")
+    terminal.sees("Where should the model run?").down().enter()
+    for question, answer in answers:
+        terminal.sees(question)
+        terminal.kill()
+        terminal = on_terminal("init", "--client", "codex")
+        terminal.sees("Go on where it was left?").enter()
+        terminal.sees(question).types(answer)
+    terminal.sees("What now").ends()
+    assert key in (home / ".codex/config.toml").read_text()
+
+
 def test_a_run_killed_while_the_server_starts_takes_the_same_server(on_terminal: Any, machine: Any) -> None:
     machine.behave("slow")
     terminal = on_terminal("init", "--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "embedded")
