@@ -116,12 +116,8 @@ def explain(
     found: list[Cause | None] = [_refused(refused[0])] if refused else []
     if answered:
         low, (high, view) = answered[0][0], answered[-1]
-        # Where the kernel tells times, a client that is late for want of a processor only lowers the throughput, and a
-        # note says so.
-        limited = next(
-            (one for one, _ in answered if one.client_limited and not (one.client.stamped and one.client.has_time)),
-            None,
-        )
+        # A client that only lowers the throughput somewhat is worth a note, and has one.
+        limited = next((one for one, _ in answered if one.distortion in ("gaps", "all")), None)
         found.append(_client(limited) if limited else None)
         found.append(_network(low, network))
         found.append(_queue(low, high, view))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from wizard.bench.samples import Sample
 from wizard.i18n import t
@@ -17,6 +17,11 @@ MOST_LAG_MS = 5.0
 # Where the kernel stamps what comes, being late does not change a chunk's time; it delays the next request. So much of
 # a whole answer's time makes throughput doubtful.
 MOST_LAG_SHARE = 0.05
+# So much of the time between tokens, and several are read at once.
+MOST_LAG_OF_GAP = 0.7
+MOST_SMEARING_MS = 1.0
+
+Distortion = Literal["", "throughput", "gaps", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,18 @@ class ClientLoad:
         """Whether it used less than its one core."""
         return self.cpu_cores <= MOST_CPU_CORES
 
-    def limited(self, end_to_end_ms: float | None) -> bool:
-        """Whether this client, not the server, may have set the figures of answers that took so long."""
-        most_lag_ms = MOST_LAG_MS
-        if self.stamped and end_to_end_ms is not None:
-            most_lag_ms = max(MOST_LAG_MS, MOST_LAG_SHARE * end_to_end_ms)
-        return not self.has_time or self.lag_ms > most_lag_ms
+    def distorts(self, end_to_end_ms: float | None, per_token_ms: float | None) -> Distortion:
+        """What of the figures of such answers this client, not the server, may have set."""
+        if not self.has_time or (not self.stamped and self.lag_ms > MOST_LAG_MS):
+            return "all"
+        if not self.stamped:
+            return ""
+        # What waits to be read together has one time, that of the last of it.
+        if per_token_ms is not None and self.lag_ms > max(MOST_SMEARING_MS, MOST_LAG_OF_GAP * per_token_ms):
+            return "gaps"
+        if end_to_end_ms is not None and self.lag_ms > max(MOST_LAG_MS, MOST_LAG_SHARE * end_to_end_ms):
+            return "throughput"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +117,12 @@ class Figures:
     refused: int = 0
 
     @property
-    def client_limited(self) -> bool:
-        """Whether this client may have set the figures."""
-        return self.client.limited(self.end_to_end_ms.p50 if self.end_to_end_ms else None)
+    def distortion(self) -> Distortion:
+        """What of these figures this client may have set, not the server."""
+        return self.client.distorts(
+            self.end_to_end_ms.p50 if self.end_to_end_ms else None,
+            self.time_per_output_token_ms.p50 if self.time_per_output_token_ms else None,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """One entry of `results` of `bench --json`."""
@@ -143,7 +157,8 @@ class Figures:
                 "cpu_cores": round(self.client.cpu_cores, 3),
                 "lag_ms": round(self.client.lag_ms, 3),
                 "kernel_times": self.client.stamped,
-                "limited": self.client_limited,
+                "limited": bool(self.distortion),
+                "distorts": self.distortion or None,
             },
             "notes": list(self.notes),
         }
@@ -175,9 +190,7 @@ def compute_figures(
     def first_token(seen: bool) -> Spread | None:
         return spread(sample.time_to_first_token_s * 1000 for sample in good if sample.seen is seen)
 
-    end_to_end_ms = spread(sample.end_to_end_s * 1000 for sample in good)
-    limited = client.limited(end_to_end_ms.p50 if end_to_end_ms else None)
-    return Figures(
+    figures = Figures(
         target=target,
         concurrency=concurrency,
         requests=len(samples),
@@ -186,7 +199,7 @@ def compute_figures(
         time_to_first_token_ms=spread(sample.time_to_first_token_s * 1000 for sample in good),
         inter_token_latency_ms=spread(gap * 1000 for sample in good for gap in sample.gaps_s),
         time_per_output_token_ms=spread(per_token),
-        end_to_end_ms=end_to_end_ms,
+        end_to_end_ms=spread(sample.end_to_end_s * 1000 for sample in good),
         connect_ms=spread(connects),
         output_tokens=tokens,
         prompt_tokens=_sum(sample.prompt_tokens for sample in good),
@@ -196,7 +209,7 @@ def compute_figures(
         requests_per_s=len(good) / wall_s if good and wall_s > 0 else None,
         tokens_from="usage" if from_usage else "chunks",
         client=client,
-        notes=_notes(samples, good, concurrency, client if limited else None, from_usage, refused),
+        notes=(),
         cache=cache,
         rate_per_s=rate_per_s,
         cold_first_token_ms=first_token(False),
@@ -204,6 +217,7 @@ def compute_figures(
         send_delay_ms=spread(sample.late_s * 1000 for sample in samples if sample.late_s is not None),
         refused=refused,
     )
+    return replace(figures, notes=_notes(figures, samples, good))
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
@@ -211,38 +225,41 @@ def _sum(values: Iterable[int | None]) -> int | None:
     return None if not known or any(value is None for value in known) else sum(value or 0 for value in known)
 
 
-def _notes(
-    samples: Sequence[Sample],
-    good: Sequence[Sample],
-    concurrency: int,
-    limited_by: ClientLoad | None,
-    from_usage: bool,
-    refused: int,
-) -> tuple[str, ...]:
+def _notes(figures: Figures, samples: Sequence[Sample], good: Sequence[Sample]) -> tuple[str, ...]:
     notes: list[str] = []
-    if limited_by and limited_by.stamped and limited_by.has_time:
+    client, concurrency, from_usage = figures.client, figures.concurrency, figures.tokens_from == "usage"
+    if figures.distortion == "throughput":
         notes.append(
             t(
                 "This client was late itself ({lag:.1f} ms, {cores:.2f} cores): times are the kernel's and right, but"
                 " the throughput may be higher than shown.",
-                cores=limited_by.cpu_cores,
-                lag=limited_by.lag_ms,
+                cores=client.cpu_cores,
+                lag=client.lag_ms,
             )
         )
-    elif limited_by:
+    elif figures.distortion == "gaps":
+        notes.append(
+            t(
+                "This client was late itself ({lag:.1f} ms, {cores:.2f} cores) and read several tokens at once: the"
+                " time between tokens is smeared, and first tokens may have come earlier; the time per token is right.",
+                cores=client.cpu_cores,
+                lag=client.lag_ms,
+            )
+        )
+    elif figures.distortion == "all":
         notes.append(
             t(
                 "This client was late itself ({cores:.2f} cores, {lag:.1f} ms): the server may be faster than shown.",
-                cores=limited_by.cpu_cores,
-                lag=limited_by.lag_ms,
+                cores=client.cpu_cores,
+                lag=client.lag_ms,
             )
         )
-    if refused:
+    if figures.refused:
         notes.append(
             t(
                 "{count} requests were refused (429): the server saw fewer at once than {concurrency}, and the figures"
                 " are of those that it let in.",
-                count=refused,
+                count=figures.refused,
                 concurrency=concurrency,
             )
         )

@@ -180,8 +180,8 @@ def test_a_client_at_its_limit_comes_first() -> None:
 
 
 def test_a_client_that_is_late_but_has_the_kernels_times_is_no_cause() -> None:
-    late = figures(0.1, client=ClientLoad(0.1, 80.0, stamped=True))
-    assert late.client_limited
+    late = figures(0.5, 1.0, client=ClientLoad(0.1, 600.0, stamped=True), tokens=3)
+    assert late.distortion == "throughput"
     assert any("throughput may be higher" in note for note in late.notes)
     assert "client-limited" not in codes(explain([(late, None)]))
 

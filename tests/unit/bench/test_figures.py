@@ -57,18 +57,30 @@ def test_without_an_answer_there_is_no_figure_not_zero() -> None:
     assert document["prompt_tokens"] is None
 
 
-@pytest.mark.parametrize(("cores", "lag"), [(0.95, 0.1), (0.1, 20.0)])
-def test_a_client_at_its_limit_says_so(cores: float, lag: float) -> None:
-    figures = compute_figures("x", 1, [sample()] * 200, 1.0, ClientLoad(cores, lag))
-    assert figures.client_limited
-    assert "late itself" in figures.notes[0]
+@pytest.mark.parametrize(("cores", "lag", "stamped"), [(0.95, 0.1, False), (0.1, 20.0, False), (0.95, 0.1, True)])
+def test_a_client_at_its_limit_says_so(cores: float, lag: float, stamped: bool) -> None:
+    figures = compute_figures("x", 1, [sample()] * 200, 1.0, ClientLoad(cores, lag, stamped))
+    assert figures.distortion == "all"
+    assert "may be faster" in figures.notes[0]
+    assert figures.as_json()["client"]["limited"] is True
 
 
-@pytest.mark.parametrize(("lag", "limited"), [(9.0, False), (11.0, True)])
-def test_where_the_kernel_stamps_being_late_matters_only_for_the_next_request(lag: float, limited: bool) -> None:
-    figures = compute_figures("x", 1, [sample()] * 200, 1.0, ClientLoad(0.1, lag, stamped=True))
-    assert figures.client_limited is limited  # answers of 200 ms
-    assert bool(figures.notes) is limited
+@pytest.mark.parametrize(
+    ("lag", "gap", "distortion", "word"),
+    [
+        pytest.param(9.0, 0.05, "", "", id="little-of-an-answer"),
+        pytest.param(33.0, 0.05, "throughput", "throughput may be higher", id="much-of-an-answer"),
+        pytest.param(30.0, 0.03, "gaps", "smeared", id="as-long-as-a-gap"),
+        pytest.param(0.9, 0.001, "", "", id="hardly-late"),
+    ],
+)
+def test_where_the_kernel_tells_times_being_late_matters_for_what_it_hides(
+    lag: float, gap: float, distortion: str, word: str
+) -> None:
+    figures = compute_figures("x", 1, [sample(gap=gap)] * 200, 1.0, ClientLoad(0.1, lag, stamped=True))
+    assert figures.distortion == distortion
+    assert bool(figures.notes) is bool(distortion)
+    assert all(word in note for note in figures.notes)
 
 
 def test_an_idle_client_with_enough_samples_has_nothing_to_note() -> None:

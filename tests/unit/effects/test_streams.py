@@ -167,7 +167,7 @@ def test_the_kernel_tells_when_a_chunk_came_that_was_read_late(serve: Serve) -> 
     if not figures.client.stamped:
         pytest.skip("the kernel does not tell")
     assert slow.end_to_end_s < 0.4
-    assert figures.client_limited
+    assert figures.distortion
     assert any("late itself" in note for note in figures.notes)
 
 
