@@ -12,10 +12,10 @@ import pytest
 
 from .vllm_servers import wizard_environment
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(720)]
 # What a start of the tiny model needs; it has no weights.
 FIXED = ("--set", "enforce-eager", "--set", "load-format=dummy", "--set", "max-model-len=32768")
-SMALL = ("--users", "1", "--requests", "5", "--rounds", "2", "--prefix-tokens", "12000", "--max-tokens", "8")
+SMALL = ("--users", "1", "--requests", "3", "--rounds", "2", "--prefix-tokens", "12000", "--max-tokens", "8")
 
 
 def test_prefix_caching_is_found_kept_and_worth_three_times(
@@ -26,10 +26,12 @@ def test_prefix_caching_is_found_kept_and_worth_three_times(
     home.mkdir()
     model = tiny_model("dense")
     command = [sys.executable, "-m", "wizard", "tune", model, "--vllm", vllm_runtime.parent.parent, *FIXED, *SMALL]
-    command += ["--only", "prefix-caching", "--only", "max-num-batched-tokens", "--trials", "3", "--yes", "--json"]
+    # On a machine that others use, the third start is left out rather than the test timed out.
+    command += ["--budget", "8m", "--trials", "3", "--yes", "--json"]
+    command += ["--only", "prefix-caching", "--only", "max-num-batched-tokens"]
     command += ["--", "--no-enable-prefix-caching"]
     ran = subprocess.run(
-        command, env=wizard_environment(home), cwd=home, capture_output=True, text=True, timeout=380, check=False
+        command, env=wizard_environment(home), cwd=home, capture_output=True, text=True, timeout=700, check=False
     )
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)

@@ -175,7 +175,7 @@ def plan_tune(
     """What would be tried, shown; nothing is started."""
     _check_words(options)
     answers, prepared = _prepared(world, screen, machine, answers)
-    knobs = _knobs(machine, prepared, answers, options)
+    knobs = _knobs(world, machine, prepared, answers, options)
     screen.title(t("Would measure, against {goal}", goal=options.goal.text))
     screen.line("  $ vllm serve " + shlex.join((prepared.model, *prepared.arguments)))
     for knob in knobs:
@@ -346,7 +346,12 @@ def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:
 # --- the search
 
 
-def _knobs(machine: Machine, prepared: Prepared, answers: ServeAnswers, options: TuneOptions) -> tuple[Knob, ...]:
+def _knobs(
+    world: World, machine: Machine, prepared: Prepared, answers: ServeAnswers, options: TuneOptions
+) -> tuple[Knob, ...]:
+    from wizard.flows.plan import ModelSource, observe_model
+
+    facts = observe_model(world, answers.model or prepared.model, ModelSource())
     gpus = serving_gpus(machine)
     first = gpus[0] if gpus else None
     version = prepared.runtime.vllm_version
@@ -371,6 +376,8 @@ def _knobs(machine: Machine, prepared: Prepared, answers: ServeAnswers, options:
             ),
             users=options.goal.users,
             gpus=len(gpus),
+            heads=facts.attention_heads,
+            draft_layers=facts.mtp_layers,
             capability=(int(capability[0]), int(capability[1])) if len(capability) == 2 else None,
             free_share=min(free) if free else None,
             max_model_len=length,
@@ -426,7 +433,7 @@ class _Search:
         self._load = load or StreamLoad(world.env)
         self._path = record_path(world, answers.name)
         self._live = LiveLine(world, screen)
-        self.knobs = _knobs(machine, prepared, answers, options)
+        self.knobs = _knobs(world, machine, prepared, answers, options)
         self.record = self._begin()
 
     def _begin(self) -> Record:
