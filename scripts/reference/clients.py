@@ -25,6 +25,8 @@ PRESETS = (
 )
 
 Say = Callable[[str], str]
+# For tests/docs/test_code_blocks.py: tests/real runs the clients themselves.
+NEEDS_THE_CLIENT = "<!-- test: parse -->"
 
 
 def specs() -> list[ClientSpec]:
@@ -141,7 +143,7 @@ def _how_to(spec: ClientSpec, say: Say) -> str:
         example = f"llm-setup run {spec.name} -- " + (" ".join(spec.run.headless[:1]) or "...")
         if not spec.run.program:
             example = f"llm-setup run {spec.name} -- python app.py"
-        parts.append(f"## {say('Without writing anything')}\n\n```sh\n{example.rstrip()}\n```")
+        parts.append(f"## {say('Without writing anything')}\n\n{NEEDS_THE_CLIENT}\n```sh\n{example.rstrip()}\n```")
     if any(file.scope == "project" for file in spec.files):
         parts += [f"## {say('For one project only')}", say("Add `--scope project`, in the project's folder.")]
     parts += [

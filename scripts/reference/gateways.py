@@ -10,6 +10,8 @@ from wizard.effects.templates import read_client_folders
 from wizard.endpoint.presets import Preset, all_presets
 
 Say = Callable[[str], str]
+# For tests/docs/test_code_blocks.py: a test machine reaches none of these services.
+NEEDS_THE_SERVICE = "<!-- test: parse -->"
 
 
 def pages(say: Say) -> dict[str, str]:
@@ -32,7 +34,6 @@ def _page(preset: Preset, specs: list[ClientSpec], say: Say) -> str:
         f"export LLM_SETUP_API_KEY={preset.key_prefix}...",
         added,
         f"llm-setup clients apply {' '.join(first)} --profile {preset.id}",
-        f"llm-setup clients verify {' '.join(first)}",
     ]
     parts = [
         f"# {say('Use {service}').format(service=here)}",
@@ -42,6 +43,8 @@ def _page(preset: Preset, specs: list[ClientSpec], say: Say) -> str:
         f"## {say('Set it up')}",
         _key(preset, say),
         "```sh\n" + "\n".join(lines[0 if preset.key_needed else 1 :]) + "\n```",
+        say("Then each client's own kind of request, from the file just written:"),
+        f"{NEEDS_THE_SERVICE}\n```sh\nllm-setup clients verify {' '.join(first)}\n```",
         say(
             "`MODEL` is the name as this endpoint lists it. The key comes from the variable (or `--api-key-file`), is "
             "kept in the keyring, and is in no argument and no log. Any form of the URL will do; the right one is "
@@ -78,7 +81,7 @@ def _page(preset: Preset, specs: list[ClientSpec], say: Say) -> str:
         f"```sh\nllm-setup use {preset.id}\nllm-setup use -\n```",
         say("The first line moves every applied client here, the second back to where they were."),
         f"## {say('When it does not answer')}",
-        "```sh\nllm-setup doctor --cheap\n```",
+        f"{NEEDS_THE_SERVICE}\n```sh\nllm-setup doctor --cheap\n```",
         say(
             "`--cheap` sends nothing that costs tokens. More: [find out why it does not work]"
             "(find-out-why-it-does-not-work.md)."

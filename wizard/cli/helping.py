@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import click
 
 from wizard.i18n import t
+from wizard.text import wrap
 
 # A terminal of 24 lines, less the one for the next prompt.
 SCREEN_LINES = 23
@@ -51,8 +52,9 @@ class FittedFormatter(click.HelpFormatter):
         inner.current_indent = indent
         inner.write_dl(shown)
         names = ", ".join(_name(row) for row in named)
-        inner.write_text(t("More (see `--help-all`): {names}", names=names))
-        return inner.getvalue()
+        # Not write_text(): it breaks a line within `--prompt-tokens`.
+        lines = wrap(t("More (see `--help-all`): {names}", names=names), self.width, " " * indent, " " * indent)
+        return inner.getvalue() + "\n".join(lines) + "\n"
 
 
 def _name(row: tuple[str, str]) -> str:
