@@ -278,7 +278,7 @@ class InitFlow:
 
     def _adopt(self) -> None:
         """A server that was asked for, and runs already, is not planned beside itself."""
-        if self.road.text("source") == "serve" and self._healthy_server() is not None:
+        if self.road.text("source") == "serve" and self._healthy_server(show=True) is not None:
             self.road = self.road.reopened("source").answered("source", "running")
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class InitFlow:
         )
 
     def _ask_source(self) -> None:
-        running = self._healthy_server()
+        running = self._healthy_server(show=True)
         rows = []
         if running is not None:
             title = t("The server here: {model}", model=running.served_name)
@@ -714,7 +714,7 @@ class InitFlow:
                 return self.world.secrets.get(profile.key_reference)
         return None
 
-    def _healthy_server(self) -> ServerRecord | None:
+    def _healthy_server(self, *, show: bool = False) -> ServerRecord | None:
         """Our server, when it runs, answers, and is the one that was asked for: nothing is planned anew then, since a
         plan made beside a running server would see its memory as taken."""
         from wizard.flows.status import observe_server
@@ -731,14 +731,14 @@ class InitFlow:
             and not road.words("set")
             and road.number("context") in (None, record.max_model_len)
         )
-        if seen.state == "ready" and same:
+        healthy = seen.state == "ready" and same
+        if show and (healthy or seen.state == "dead"):
             self.screen.title(t("Server"))
-            self.screen.step("ok", t("already running at {url}", url=record.url), record.served_name)
-            return record
-        if seen.state == "dead":
-            self.screen.title(t("Server"))
-            self.screen.step("warning", t("the server of an earlier run is not there any more"))
-        return None
+            if healthy:
+                self.screen.step("ok", t("already running at {url}", url=record.url), record.served_name)
+            else:
+                self.screen.step("warning", t("the server of an earlier run is not there any more"))
+        return record if healthy else None
 
     def _wanted(self) -> ServeAnswers:
         """What is to be served, as `serve` would be told."""
@@ -781,7 +781,13 @@ class InitFlow:
         self._did("plan")
 
     def _serve(self) -> None:
-        record = self.world.servers.load(DEFAULT_NAME) if self.road.text("source") == "running" else None
+        record = None
+        if self.road.text("source") == "running":
+            record = self._healthy_server()
+            if record is None:
+                # It ended meanwhile, or since the run that is taken up here: another is planned.
+                self.road = self.road.reopened("source").answered("source", "serve")
+                return
         if record is None and self.manner.dry_run:
             self._would_serve()
             return

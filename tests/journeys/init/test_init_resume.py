@@ -66,6 +66,28 @@ def test_a_run_killed_while_the_server_starts_takes_the_same_server(on_terminal:
     assert machine.record["pid"] == started
 
 
+def test_a_server_that_has_gone_since_is_started_anew(on_terminal: Any, machine: Any) -> None:
+    options = ("--vllm", str(machine.vllm), "--client", "codex")
+    first = on_terminal("init", *options, "--here", "--model", "embedded")
+    first.sees("Go on?", "Take another model").enter()
+    first.sees("Write these files?").types("y")
+    first.sees("What now").ends()
+    again = on_terminal("init", "--vllm", str(machine.vllm))
+    again.sees("Which clients should use it?").enter()
+    again.sees("already running", "Where should the model run?", "The server here").enter()
+    again.sees("What now").ends()
+    before = machine.record["pid"]
+    third = on_terminal("init", "--vllm", str(machine.vllm))
+    third.sees("Which clients should use it?").enter()
+    third.sees("Where should the model run?", "The server here", "Back")
+    machine.close()
+    third.enter()
+    third.sees("Which model?", "Another:", "Back").enter()
+    third.sees("Go on?", "Take another model").enter()
+    third.sees("What now").ends()
+    assert machine.record["pid"] != before
+
+
 def test_the_key_of_a_run_that_was_left_is_in_the_store_of_keys_alone(
     on_terminal: Any, endpoint: Any, environment: dict[str, str], home: Path
 ) -> None:
