@@ -87,6 +87,15 @@ class EditStore:
         """What was changed and not restored yet, by path."""
         return {receipt.path: receipt for receipt in map(self._receipt, self._load()["files"])}
 
+    def ever(self) -> tuple[Path, ...]:
+        """Every client file that was ever written, given back or not."""
+        return tuple(map(Path, self._load()["ever"]))
+
+    def replaced(self) -> tuple[Path, ...]:
+        """Versions of others that a restore replaced and kept."""
+        folder = self.folder / "replaced"
+        return tuple(sorted(folder.iterdir())) if folder.is_dir() else ()
+
     def keep_replaced(self, path: Path, content: bytes, stamp: str) -> Path:
         """Keep a version that a restore is about to replace although it changed since; returns where."""
         kept = self.folder / "replaced" / f"{stamp}-{path.name}"
@@ -132,7 +141,12 @@ class EditStore:
             }
             for change in changes
         ]
-        after = {"schema_version": 1, "files": [self._row(receipt) for receipt in receipts.values()], "pending": []}
+        after = {
+            "schema_version": 1,
+            "files": [self._row(receipt) for receipt in receipts.values()],
+            "pending": [],
+            "ever": list(dict.fromkeys((*document["ever"], *map(str, receipts)))),
+        }
         made: list[Path] = []
         staged: list[tuple[Change, Staged | None]] = []
         try:
@@ -244,7 +258,7 @@ class EditStore:
         path = self.folder / "receipts.json"
         raw = self._files.read_bytes(path)
         if raw is None:
-            return {"schema_version": 1, "files": [], "pending": []}
+            return {"schema_version": 1, "files": [], "pending": [], "ever": []}
         try:
             document = json.loads(raw)
             files, pending = list(document["files"]), list(document.get("pending", []))
@@ -252,7 +266,10 @@ class EditStore:
                 _check_row(row, _RECEIPT_ROW)
             for row in pending:
                 _check_row(row, _PENDING_ROW)
-            return {"schema_version": 1, "files": files, "pending": pending}
+            ever = document.get("ever", [row["path"] for row in files])
+            if not isinstance(ever, list) or not all(isinstance(path, str) for path in ever):
+                raise TypeError(f"ever is {ever!r}")
+            return {"schema_version": 1, "files": files, "pending": pending, "ever": ever}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ProblemError(
                 Problem(

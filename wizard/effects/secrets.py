@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,34 @@ class SecretStore:
         if self.get(f"store:{name}") != key:
             ring = self._keyring()
             if ring:
+                # Before the key: a name without a key is harmless, a key without a name would never be found again.
+                self._remember((*self._remembered(), name))
                 ring.set_password(SERVICE, name, key.reveal())
             else:
                 with self._locked():
                     self._save({**self._load(), name: key.reveal()})
         return f"store:{name}"
+
+    def names(self) -> tuple[str, ...]:
+        """Of every key that is kept. A keyring cannot be asked for its names, so they are written down beside it."""
+        return tuple(dict.fromkeys((*self._load(), *self._remembered())))
+
+    @property
+    def _index(self) -> Path:
+        return self._path.with_name("keyring-names.json")
+
+    def _remembered(self) -> tuple[str, ...]:
+        raw = self._files.read_bytes(self._index)
+        try:
+            return tuple(map(str, json.loads(raw))) if raw else ()
+        except ValueError:
+            return ()  # a list of names alone: the next key writes it anew
+
+    def _remember(self, names: Iterable[str]) -> None:
+        wanted = list(dict.fromkeys(names))
+        if wanted != list(self._remembered()):
+            with self._locked():
+                self._files.write_private(self._index, json.dumps(wanted, indent=2).encode() + b"\n")
 
     def get(self, reference: str) -> Secret | None:
         """The key behind a reference, or None where it is gone."""
@@ -108,6 +131,7 @@ class SecretStore:
         ring = self._keyring()
         if ring and ring.get_password(SERVICE, name) is not None:
             ring.delete_password(SERVICE, name)
+        self._remember(kept for kept in self._remembered() if kept != name)
         if name in self._load():
             with self._locked():
                 self._save({key: value for key, value in self._load().items() if key != name})

@@ -393,3 +393,31 @@ def test_a_closed_terminal_leaves_nothing_of_a_run_behind(
     assert not list(scratch.iterdir())
     child = json.loads(person.record.read_text())["pid"]
     assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
+
+
+def test_uninstall_lists_all_that_was_ever_written_and_takes_it_back(person: Any, planted_key: str) -> None:
+    person.llm_setup(
+        *("profiles", "add", "a", "--base-url", "http://127.0.0.1:9", "--model", "m", "--offline"), key=planted_key
+    )
+    person.llm_setup("clients", "apply", "claude-code", "--yes")
+    person.llm_setup("clients", "restore", "--all", "--yes")
+    before = person.files()
+    person.llm_setup("clients", "apply", "codex", "--yes")
+    applied = person.files()
+    listed = json.loads(person.llm_setup("uninstall", "--dry-run", "--json").stdout)
+    assert person.files() == applied
+    traces = listed["traces"]
+    assert traces["changed"] == [str(person.home / ".codex/config.toml")]
+    assert str(person.home / ".claude/settings.json") in traces["given_back"]
+    assert traces["keys"] == ["profile:a"]
+    assert any(folder["path"] == str(person.state / "state") for folder in traces["folders"])
+    assert person.llm_setup("uninstall").returncode == 2
+    done = person.llm_setup("uninstall", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert person.files() == before
+    secrets = (person.state / "state/secrets.json").read_text()
+    assert planted_key not in secrets
+    command = next(line.split("$ ")[1] for line in done.stdout.splitlines() if "$ rm -r " in line)
+    subprocess.run(command, shell=True, check=True)
+    assert not [path for path in person.state.rglob("*") if path.is_file()]
+    assert "Nothing was ever written" in person.llm_setup("uninstall").stdout

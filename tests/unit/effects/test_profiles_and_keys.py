@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
+import pytest
+
 from wizard.effects.files import Files
 from wizard.effects.profiles import ProfileStore
 from wizard.effects.secrets import SecretStore
@@ -51,3 +53,23 @@ def test_removing_and_switching_remember_the_one_before(tmp_path: Path) -> None:
     assert (store.load().active, store.load().previous) == ("a", "b")
     store.remove("b")
     assert (store.load().active, store.load().previous, list(store.load().by_name)) == ("a", "", ["a"])
+
+
+def test_keys_in_a_keyring_are_known_by_name_until_they_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring: dict[str, str] = {}
+
+    class Ring:
+        get_password = staticmethod(lambda service, name: ring.get(name))
+        set_password = staticmethod(lambda service, name, value: ring.update({name: value}))
+        delete_password = staticmethod(lambda service, name: ring.pop(name))
+
+    monkeypatch.setattr(SecretStore, "_keyring", lambda self: Ring)
+    store = SecretStore(Files(), tmp_path / "secrets.json", {})
+    for name in ("profile:a", "server:b", "profile:a"):
+        store.put(name, Secret(f"sk-key-of-{name}"))
+    assert SecretStore(Files(), tmp_path / "secrets.json", {}).names() == ("profile:a", "server:b")
+    assert not (tmp_path / "secrets.json").exists()
+    store.forget("profile:a")
+    assert (store.names(), list(ring)) == (("server:b",), ["server:b"])

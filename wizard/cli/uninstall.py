@@ -1,0 +1,36 @@
+"""`llm-setup uninstall`."""
+
+from __future__ import annotations
+
+import click
+
+from wizard.cli.app import App, command_options
+from wizard.i18n import t
+from wizard.problems import ExitCode
+
+
+@click.command(epilog="Example: llm-setup uninstall --dry-run       (only the list)")
+@command_options(yes=True, dry_run=True)
+def command(app: App) -> int:
+    """List all that was ever written, give every client file back, forget the keys.
+
+    What is left are folders of llm-setup's own; the commands that remove them are shown, not run.
+    """
+    from wizard.flows.uninstall import give_back, observe_traces, removal_commands, show_traces
+
+    traces = observe_traces(app.world)
+    show_traces(app.screen, traces)
+    commands = removal_commands(traces)
+    done = False
+    if not app.dry_run:
+        from wizard.cli.clients import confirm_of
+
+        done = give_back(app.world, app.screen, traces, yes=app.yes, confirm=confirm_of(app))
+    app.screen.title(t("The rest"))
+    for line in commands:
+        app.screen.line(f"  $ {line}")
+    if app.screen.as_json:
+        app.screen.document(
+            {"status": "ok", "given_back": done, "traces": traces.as_json(), "commands": list(commands)}
+        )
+    return ExitCode.FINE
