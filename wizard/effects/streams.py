@@ -33,7 +33,7 @@ _TICK_S = 0.02
 _MOST_HEAD_BYTES = 256 * 1024
 # Connections that an open loop has ready before its first request.
 _READY = 16
-_CONNECT_ERRORS = (OSError, ssl.SSLError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError)
+_CONNECT_ERRORS = (OSError, ssl.SSLError, TimeoutError)
 # include/uapi/asm-generic/socket.h; the socket module does not name it.
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("ll")
@@ -173,19 +173,21 @@ class StreamLoad:
         proxy = route(url, self._env).proxy
         async with asyncio.timeout(self._connect_timeout_s):
             via = urlsplit(proxy or "")
-            sock = await _dial(via.hostname or "" if proxy else host, (via.port or 80) if proxy else port, took)
+            sock = await _dial(
+                via.hostname or "" if proxy else host,
+                (via.port or 80) if proxy else port,
+                took,
+                self._connect_timeout_s,
+            )
             begun = time.perf_counter()
+            wire = _Wire(sock)
             try:
-                if proxy is None or not secure:
-                    wire = _Wire(sock)
-                    tls = self._context() if secure else None
-                    await loop.create_connection(
-                        lambda: wire, sock=sock, ssl=tls, server_hostname=host if secure else None
-                    )
-                    if proxy is not None:
-                        wire.absolute, wire.proxy_header = True, _proxy_header(proxy)
-                else:
-                    wire = await self._tunnel(sock, host, port, proxy)
+                if proxy is not None and secure:
+                    await _open_tunnel(sock, host, port, proxy)
+                elif proxy is not None:
+                    wire.absolute, wire.proxy_header = True, _proxy_header(proxy)
+                tls = self._context() if secure else None
+                await loop.create_connection(lambda: wire, sock=sock, ssl=tls, server_hostname=host if secure else None)
             except BaseException:
                 sock.close()
                 raise
@@ -193,26 +195,11 @@ class StreamLoad:
                 took["tls"] = time.perf_counter() - begun
             return wire
 
-    async def _tunnel(self, sock: _Stamped, host: str, port: int, proxy: str) -> _Wire:
-        """TLS through a proxy's CONNECT."""
-        loop = asyncio.get_running_loop()
-        reader, writer = await asyncio.open_connection(sock=sock)
-        writer.write(f"CONNECT {host}:{port} HTTP/1.1\r\nhost: {host}:{port}\r\n{_proxy_header(proxy)}\r\n".encode())
-        head = await reader.readuntil(b"\r\n\r\n")
-        answer = head.decode("latin-1").split("\r\n", 1)[0]
-        if " 200" not in answer:
-            writer.close()
-            raise ConnectionError(f"proxy: {answer}")
-        wire = _Wire(sock)
-        transport = await loop.start_tls(writer.transport, wire, self._context(), server_hostname=host)
-        if transport is None:
-            raise ConnectionError("proxy: the connection went away")
-        wire.connection_made(transport)
-        return wire
-
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            import httpcore2
+
+            self._tls = httpcore2.default_ssl_context()  # the trust store of effects.http
         return self._tls
 
 
@@ -258,8 +245,9 @@ class _Stamped(socket.socket):
                     self.came_s, self.late_s = now - late, late
 
 
-async def _dial(host: str, port: int, took: dict[str, float]) -> _Stamped:
-    """A TCP connection to the first address that accepts. Raises the first OSError."""
+async def _dial(host: str, port: int, took: dict[str, float], timeout_s: float) -> _Stamped:
+    """A TCP connection to the first address that accepts, each within its share of the time. Raises the first OSError
+    (TimeoutError among them)."""
     loop = asyncio.get_running_loop()
     begun = time.perf_counter()
     addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -271,7 +259,8 @@ async def _dial(host: str, port: int, took: dict[str, float]) -> _Stamped:
         try:
             sock.setblocking(False)
             sock.stamp()
-            await loop.sock_connect(sock, address)
+            async with asyncio.timeout(timeout_s / len(addresses)):
+                await loop.sock_connect(sock, address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             sock.close()
@@ -283,6 +272,22 @@ async def _dial(host: str, port: int, took: dict[str, float]) -> _Stamped:
             took["connect"] = time.perf_counter() - begun
             return sock
     raise errors[0] if errors else OSError("no address")
+
+
+async def _open_tunnel(sock: _Stamped, host: str, port: int, proxy: str) -> None:
+    """Ask a proxy for a way to the server. Raises ConnectionError where it has none."""
+    loop = asyncio.get_running_loop()
+    order = f"CONNECT {host}:{port} HTTP/1.1\r\nhost: {host}:{port}\r\n{_proxy_header(proxy)}\r\n"
+    await loop.sock_sendall(sock, order.encode())
+    head = b""
+    while b"\r\n\r\n" not in head and len(head) < _MOST_HEAD_BYTES:
+        more = await loop.sock_recv(sock, 4096)
+        if not more:
+            break
+        head += more
+    answer = head.decode("latin-1").split("\r\n", 1)[0]
+    if " 200" not in answer:
+        raise ConnectionError(f"proxy: {answer}")
 
 
 def _proxy_header(proxy: str) -> str:

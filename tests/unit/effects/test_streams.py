@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -99,6 +103,26 @@ def serve() -> Iterator[Serve]:
         listener.close()
     for thread in threads:
         thread.join(10)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's side of TLS for localhost; this process trusts it."""
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run([*command, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    return context
+
+
+def over_tls(context: ssl.SSLContext, inner: socket.socket) -> None:
+    """One request answered over TLS on a connection."""
+    with context.wrap_socket(inner, server_side=True) as secure:
+        while secure.recv(65536):
+            quick(secure, 0)
 
 
 def run(
@@ -300,6 +324,101 @@ def test_the_way_to_a_server_is_measured_on_fresh_connections(serve: Serve) -> N
     assert [one.status for one in found] == [400, 400, 400]
     assert all(one.tls_s is None and one.connect_s is not None for one in found)
     assert 0.025 < median(one.first_byte_s or 0.0 for one in found) < 1.0
+
+
+@pytest.fixture
+def accept_one() -> Iterator[Callable[[Callable[[socket.socket], None]], int]]:
+    """`accept_one(talk)`: a port on which each connection is given to `talk`, one after another."""
+    listeners: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def start(talk: Callable[[socket.socket], None]) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, contextlib.suppress(OSError):
+                        talk(connection)
+
+        threads.append(threading.Thread(target=accept, daemon=True))
+        threads[-1].start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for listener in listeners:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+    for thread in threads:
+        thread.join(10)
+
+
+def test_tls_is_spoken_and_its_share_of_the_way_is_told(
+    certificate: ssl.SSLContext, accept_one: Callable[..., int]
+) -> None:
+    port = accept_one(lambda connection: over_tls(certificate, connection))
+    job = StreamJob(f"https://localhost:{port}/v1/chat/completions", (), b"{}")
+    samples, figures = run(job, 3, 1)
+    assert [sample.error for sample in samples] == ["", "", ""]
+    assert figures.output_tokens == 9
+    (way,) = StreamLoad({}).reach(job, 1)
+    assert way.tls_s is not None and way.tls_s > 0
+    assert way.first_byte_s is not None
+
+
+def test_a_certificate_that_nobody_trusts_is_no_connection(
+    certificate: ssl.SSLContext, accept_one: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    port = accept_one(lambda connection: over_tls(certificate, connection))
+    samples, _ = run(StreamJob(f"https://localhost:{port}/", (), b"{}"), 1, 1)
+    assert samples[0].error == "no connection: SSLCertVerificationError"
+
+
+def test_tls_goes_through_a_proxys_tunnel_with_its_password(
+    certificate: ssl.SSLContext, accept_one: Callable[..., int]
+) -> None:
+    asked: list[bytes] = []
+
+    def proxy(connection: socket.socket) -> None:
+        asked.append(connection.recv(65536))
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        over_tls(certificate, connection)
+
+    port = accept_one(proxy)
+    load = StreamLoad({"HTTPS_PROXY": f"http://me:pass@127.0.0.1:{port}"})
+    job = StreamJob("https://localhost:4443/v1/chat/completions", (), b"{}")
+    (record,) = load.run([[job]], 1).records
+    assert parse_sample(record).text == "word word word "
+    assert asked[0].startswith(b"CONNECT localhost:4443 HTTP/1.1\r\n")
+    assert b"proxy-authorization: Basic bWU6cGFzcw==" in asked[0]
+
+
+def test_a_proxy_that_refuses_the_tunnel_is_no_connection(accept_one: Callable[..., int]) -> None:
+    def proxy(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+    port = accept_one(proxy)
+    load = StreamLoad({"HTTPS_PROXY": f"http://127.0.0.1:{port}"})
+    (record,) = load.run([[StreamJob("https://localhost:4443/", (), b"{}")]], 1).records
+    assert record.failure == "no connection: ConnectionError"
+
+
+def test_without_tls_a_proxy_gets_the_whole_url(accept_one: Callable[..., int]) -> None:
+    asked: list[bytes] = []
+
+    def proxy(connection: socket.socket) -> None:
+        asked.append(connection.recv(65536))
+        quick(connection, 0)
+
+    port = accept_one(proxy)
+    load = StreamLoad({"http_proxy": f"http://127.0.0.1:{port}"})
+    (record,) = load.run([[StreamJob("http://server.test/v1/chat/completions", (), b"{}")]], 1).records
+    assert parse_sample(record).error == ""
+    assert asked[0].startswith(b"POST http://server.test/v1/chat/completions HTTP/1.1\r\nhost: server.test\r\n")
 
 
 def test_no_way_to_a_server_is_said() -> None:
