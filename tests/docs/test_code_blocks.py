@@ -116,7 +116,7 @@ def commands(code: str) -> list[list[str]]:
         for word in [*lexer, ";"]:
             if set(word) <= set(";&|<>"):
                 start = next((n for n, each in enumerate(words) if each.split("/")[-1] == "llm-setup"), None)
-                if start is not None and not {"install", "upgrade", "uninstall", "download"} & set(words[:start]):
+                if start is not None and not {"install", "upgrade", "uninstall", "download", "rm"} & set(words[:start]):
                     found.append(words[start + 1 :])
                 words = []
             else:
