@@ -465,14 +465,14 @@ class _Search:
             return before
         if before is not None:
             kept = self._path.with_name(f"{self._path.name}.{_stamp(self._world)}")
-            self._world.files.write_bytes(kept, before.render())
+            self._world.files.write_private(kept, before.render())
             self._screen.step("info", t("another search was kept here before; it is now"), str(kept))
         return Record(identity, about)
 
     def _save(self, record: Record) -> None:
         self.record = record
         with writable(self._path.parent):
-            self._world.files.write_bytes(self._path, record.render())
+            self._world.files.write_private(self._path, record.render())
 
     def run(self) -> None:
         """Trials until the budget, their number or the space is used up."""
@@ -771,9 +771,9 @@ def _written(
     with writable(path.parent):
         if before is not None and before != content:
             backup = path.with_name(f"{path.name}.{_stamp(world)}")
-            world.files.write_bytes(backup, before)
+            world.files.write_private(backup, before)
         if before != content:
-            world.files.write_bytes(path, content)
+            world.files.write_private(path, content)
     return replace(report, written=path, backup=backup)
 
 

@@ -18,9 +18,10 @@ from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
 from wizard.problems import ProblemError, usage_error
 from wizard.secret import Secret
+from wizard.serving.metrics import Load
 from wizard.ui.screen import Screen
 from wizard.watching.gpus import GpuReading, parse_gpu_lines
-from wizard.watching.reading import Snapshot, parse_snapshot, read_window
+from wizard.watching.reading import Reading, Snapshot, parse_snapshot, read_window
 from wizard.watching.show import Watched, gpu_line, notes, server_cells, server_columns, server_line
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class _Look:
                     "name": server.name,
                     "url": server.url,
                     "error": server.error or None,
-                    **(server.reading.as_json() if server.reading else {}),
+                    **(server.reading or Reading(Load(), None)).as_json(),
                 }
                 for server in self.servers
             ],

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 KEY = "sk-report-9f8e7d6c5b4a3021"
@@ -52,6 +53,8 @@ def test_a_report_says_what_is_there_and_what_is_not(report: Report, tmp_path: P
     ran = report("--json")
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
+    schema = Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "report.json"
+    jsonschema.validate(document, json.loads(schema.read_text()))
     assert document["sections"]["machine"] == "ok"
     assert document["sections"]["proof"] == "ok"
     assert "llm-setup tune" in document["sections"]["tune"]

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schemas"
 STANDIN = Path(__file__).with_name("standin_vllm.py")
 # A small dense model's, as far as a plan reads it.
 CONFIG = {
@@ -95,6 +97,12 @@ class Place:
         )
         self.begun.append(process)
         return process
+
+    def document(self, ran: subprocess.CompletedProcess[str], schema: str = "tune") -> dict[str, Any]:
+        """What a run printed with --json, which is as the published schema says."""
+        found: dict[str, Any] = json.loads(ran.stdout)
+        jsonschema.validate(found, json.loads((SCHEMAS / f"{schema}.json").read_text()))
+        return found
 
     def serve(self, *flags: str) -> subprocess.CompletedProcess[str]:
         """The user's own server, on a port that no other test has; flags go to vLLM."""

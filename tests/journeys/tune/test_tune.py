@@ -14,6 +14,11 @@ CACHE = ("--only", "prefix-caching")
 OFF = ("--no-enable-prefix-caching",)
 
 
+def outcomes(place: Any) -> list[str]:
+    """What came of each trial, as it is kept."""
+    return [trial["outcome"] for trial in place.record["trials"]]
+
+
 def test_prefix_caching_is_found_and_written_for_serve(place: Any) -> None:
     ran = place.tune(*CACHE, after=OFF)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -30,8 +35,7 @@ def test_prefix_caching_is_found_and_written_for_serve(place: Any) -> None:
 
 
 def test_prefix_caching_that_is_on_is_kept_and_nothing_written(place: Any) -> None:
-    ran = place.tune(*CACHE, "--json")
-    document = json.loads(ran.stdout)
+    document = place.document(place.tune(*CACHE, "--json"))
     assert [row["verdict"] for row in document["bought"]] == ["plan", "worse"]
     assert document["bought"][0]["chosen"]
     assert document["warm_against_cold"] > 3
@@ -57,8 +61,7 @@ def test_a_server_that_dies_is_recorded_by_its_death_and_not_tried_again(place: 
 
 
 def test_other_answers_are_marked_and_not_chosen(place: Any) -> None:
-    ran = place.tune("--only", "max-num-batched-tokens", "--json")
-    document = json.loads(ran.stdout)
+    document = place.document(place.tune("--only", "max-num-batched-tokens", "--json"))
     verdicts = {row["setting"].get("max-num-batched-tokens", "plan"): row["verdict"] for row in document["bought"]}
     assert verdicts["4096"] == "different answers"
     assert document["best"]["setting"] != {"max-num-batched-tokens": "4096"}
@@ -84,6 +87,19 @@ def test_a_run_that_was_killed_goes_on_where_it_was(place: Any) -> None:
     # The trial that was killed began once more, and its server is gone.
     assert len(place.starts()) == 5
     assert place.standins() == []
+
+
+def test_ctrl_c_leaves_no_server_and_keeps_what_was_tried(place: Any) -> None:
+    first = place.begin()
+    until = time.monotonic() + 60
+    while len(place.starts()) < 2:
+        assert time.monotonic() < until
+        assert first.poll() is None
+        time.sleep(0.02)
+    first.send_signal(signal.SIGINT)
+    assert first.wait(30) == 130
+    assert place.standins() == []
+    assert outcomes(place) == ["measured"]
 
 
 def test_the_budget_ends_a_search_and_a_larger_one_goes_on(place: Any) -> None:
@@ -173,8 +189,7 @@ def test_no_write_writes_nothing_and_says_what_to_type(place: Any) -> None:
 
 
 def test_a_dry_run_starts_nothing(place: Any) -> None:
-    ran = place.tune("--dry-run", "--json")
-    document = json.loads(ran.stdout)
+    document = place.document(place.tune("--dry-run", "--json"), "tune-dry-run")
     assert "prefix-caching" in [knob["name"] for knob in document["knobs"]]
     assert place.starts() == []
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 KEY = "sk-watch-4f8a1c6e9b2d7035"
@@ -98,7 +99,10 @@ def test_without_a_terminal_there_are_plain_lines(watch: Watch, server: str) -> 
 def test_a_server_that_does_not_answer_is_said_and_ends_with_1(watch: Watch) -> None:
     ran = watch("--base-url", "http://127.0.0.1:9/v1", "--once", "--json")
     assert ran.returncode == 1
-    (server,) = json.loads(ran.stdout)["servers"]
+    document = json.loads(ran.stdout)
+    schema = Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "watch.json"
+    jsonschema.validate(document, json.loads(schema.read_text()))
+    (server,) = document["servers"]
     assert "does not answer" in server["error"]
 
 
