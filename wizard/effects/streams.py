@@ -120,14 +120,16 @@ class StreamLoad:
                 place.close()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticker
-        wall_s = ended - begun
+        done_records = tuple(record for chain in records for record in chain)
+        first_sent_s = min((record.sent_s for record in done_records), default=begun)
+        wall_s = max((record.ended_s for record in done_records), default=begun) - first_sent_s
         lags = [late for place in run.places for late in place.lags]
         load = ClientLoad(
-            cpu / wall_s if wall_s else 0.0,
+            cpu / (ended - begun),
             percentile(sorted(lags or ticks), 90) * 1000 if lags or ticks else 0.0,
             bool(lags),
         )
-        return LoadResult(tuple(record for chain in records for record in chain), wall_s, load)
+        return LoadResult(done_records, wall_s, load)
 
     async def _reach(self, job: StreamJob, times: int) -> tuple[Reach, ...]:
         found: list[Reach] = []
