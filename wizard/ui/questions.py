@@ -24,6 +24,9 @@ _ROW_INDENT = 6
 # A key press of Esc is told from an arrow key (which begins with it) by nothing following: seconds.
 _ESCAPE_WAIT_S = 0.15
 
+# From so many rows on, a part of the name narrows them.
+_MANY = 14
+
 Check = Callable[[str], str]
 
 
@@ -88,12 +91,16 @@ class Questions:
     def _select(self, question: str, rows: Sequence[Choice], recommended: str, may_go_back: bool) -> str:
         import questionary
 
-        shown, how = self._fitted(question, t("(arrow keys, then Enter)"))
+        many = len(rows) > _MANY
+        how = t("(arrow keys or a part of the name, then Enter)") if many else t("(arrow keys, then Enter)")
+        shown, how = self._fitted(question, how)
         asked = questionary.select(
             shown,
             choices=self._rows(rows),
             default=recommended,
             instruction=how,
+            use_search_filter=many,
+            use_jk_keys=not many,
             **self._manner(),
         )
         return str(_ask(asked, may_go_back))
@@ -255,17 +262,26 @@ class Questions:
     # -- by lines -------------------------------------------------------------------------------------------------
 
     def _choose_by_line(self, question: str, rows: Sequence[Choice], recommended: str) -> str:
-        self._show_numbered(question, rows)
-        usual = next((at for at, row in enumerate(rows, 1) if row.value == recommended), 1)
+        listed = list(rows)
+        self._show_numbered(question, listed)
         while True:
-            self._screen.line(t("Number, or Enter for {number}:", number=usual))
+            usual = next((at for at, row in enumerate(listed, 1) if row.value == recommended), 1)
+            hint = t("Number, or Enter for {number}:", number=usual)
+            if len(rows) > _MANY:
+                hint = t("Number, a part of the name, or Enter for {number}:", number=usual)
+            self._screen.line(hint)
             said = _ask_line() or str(usual)
             if said == "<" and any(row.value == _BACK for row in rows):
                 return _BACK
-            row = rows[int(said) - 1] if said.isdecimal() and 0 < int(said) <= len(rows) else None
+            row = listed[int(said) - 1] if said.isdecimal() and 0 < int(said) <= len(listed) else None
             if row is not None and not row.disabled:
                 return row.value
-            self._screen.line(t("A number from 1 to {last} is needed.", last=len(rows)))
+            found = [row for row in rows if said.lower() in row.title.lower()] if len(rows) > _MANY else []
+            if found and row is None:
+                listed = found
+                self._show_numbered(question, listed)
+            else:
+                self._screen.line(t("A number from 1 to {last} is needed.", last=len(listed)))
 
     def _several_by_line(
         self, question: str, choices: Sequence[Choice], recommended: Sequence[str], may_go_back: bool

@@ -52,6 +52,17 @@ def test_back_at_every_question_of_the_road_elsewhere(
     assert 'model = "tiny"' in (home / ".codex/config.toml").read_text()
 
 
+def test_of_a_gateways_many_models_a_part_of_the_name_finds_one(on_terminal: Any, endpoint: Any, home: Path) -> None:
+    listed = [{"id": f"vendor/model-{n}"} for n in range(60)] + [{"id": "tiny"}]
+    endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": listed})
+    terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url)
+    terminal.sees("Which model?", "a part of the name").types("tiny")
+    terminal.sees("tiny").enter()
+    terminal.sees("Write these files?").types("y")
+    terminal.sees("What now").ends()
+    assert 'model = "tiny"' in (home / ".codex/config.toml").read_text()
+
+
 def test_a_flag_is_changed_and_changed_back(on_terminal: Any, machine: Any) -> None:
     terminal = on_terminal("init", "--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "embedded")
     terminal.sees("Go on?", "Take another model").down().enter()

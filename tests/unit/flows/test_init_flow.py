@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from wizard.effects.paths import remembered_hub
+from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.flows.init import InitFlow, LeftError
 from wizard.flows.init_road import Answer
 from wizard.hardware.describe import describe_machine
@@ -37,6 +39,20 @@ class Scripted(Questions):
         said: str = self._next(question, [recommended or ""])
         assert not more["check"](said), more["check"](said)
         return said
+
+
+SHAPE = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "intermediate_size": 1536,
+    "vocab_size": 49152,
+    "max_position_embeddings": 8192,
+    "dtype": "bfloat16",
+}
 
 
 def row(words: str) -> Callable[[list[str]], str]:
@@ -123,10 +139,7 @@ def test_a_word_finds_models_to_choose_from(start: Any) -> None:
 def test_a_folder_of_ones_own_is_taken(start: Any, tmp_path: Any) -> None:
     folder = tmp_path / "my model"
     folder.mkdir()
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30}
-    config |= {"num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536, "vocab_size": 49152}
-    config |= {"max_position_embeddings": 8192, "dtype": "bfloat16"}
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(SHAPE))
     flow, _ = start(
         USUAL,
         [
@@ -147,6 +160,35 @@ def test_a_folder_that_is_not_there_leads_to_another_model(start: Any) -> None:
         hub="huggingface",
     )
     assert flow.road.text("model") != "/no/such/folder"
+
+
+class OnlyTheMirrorAnswers:
+    """Hugging Face and ModelScope are out of reach; hf-mirror.com has the model, and is quick."""
+
+    def send(self, request: Any) -> Any:
+        if "//hf-mirror.com/" not in request.url:
+            return HttpFailure("timeout", "", 4.0)
+        if request.url.endswith("/config.json"):
+            return HttpReply(200, (), json.dumps(SHAPE).encode(), 0.1, 0.1)
+        if request.url.endswith("/tokenizer.json"):
+            return HttpReply(206, (), bytes(2**20), 0.2, 0.4)
+        return HttpReply(404, (), b"{}", 0.1, 0.1)
+
+
+def test_a_hub_out_of_reach_is_replaced_by_the_mirror_that_answers(
+    start: Any, world: Any, shown: Callable[[], str]
+) -> None:
+    object.__setattr__(world, "http", OnlyTheMirrorAnswers())
+    flow, questions = start(
+        USUAL,
+        [("Where should models be fetched from?", first), ("Go on?", interrupt)],
+        model="org/not-in-the-catalogue",
+    )
+    offered = questions.offered["Where should models be fetched from?"]
+    assert offered[0].startswith("hf-mirror.com") and "5.0 MiB/s" in offered[0]
+    assert "no answer (timeout)" in shown()
+    assert flow.plan is not None
+    assert remembered_hub(world.paths, {}) == {"HF_ENDPOINT": "https://hf-mirror.com"}
 
 
 def test_leaving_at_a_problem_keeps_the_answers(start: Any, world: Any) -> None:

@@ -40,6 +40,13 @@ def test_what_cannot_be_taken_is_asked_again(asks: Any, wrong: str) -> None:
     assert "A number from 1 to 3" in shown()
 
 
+def test_of_many_rows_a_part_of_the_name_is_enough(asks: Any) -> None:
+    many = [Choice(f"v{n}", f"Model {n}") for n in range(1, 40)]
+    questions, shown = asks("model 3\n2\n")
+    assert questions.choose("--x", "Which?", many, "v1") == "v30"
+    assert "  2. Model 30\n" in shown()
+
+
 @pytest.mark.parametrize("typed", ["4\n", "<\n"])
 def test_back_is_the_last_row_or_a_sign(asks: Any, typed: str) -> None:
     questions, _ = asks(typed)
