@@ -30,6 +30,8 @@ from wizard.serving.record import DEFAULT_NAME, ServerRecord
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="File with the key.  [default: made and kept]")
 @click.option("--vllm", metavar="PATH", help="An installed vLLM: its venv, `bin/vllm` or Python.")
 @click.option("--vllm-version", metavar="V", help="Install and use this version of vLLM.")
+@click.option("--container", is_flag=True, help="Run vLLM's container image by Docker or Podman; installs nothing.")
+@click.option("--image", metavar="IMAGE", default="", help="Another image, with `--container`.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=1), metavar="S", help="Seconds until it must be ready."
 )
@@ -51,6 +53,8 @@ def command(
     api_key_file: Path | None,
     vllm: str | None,
     vllm_version: str | None,
+    container: bool,
+    image: str,
     timeout_s: float | None,
     replace_running: bool,
     restart: bool,
@@ -71,6 +75,8 @@ def command(
             t("`--restart` needs someone who stays: it does not go with `--detach`."),
             t("A user unit restarts a server without a terminal."),
         )
+    if vllm and (container or image):
+        raise usage_error("wrong-usage", t("`--vllm` and `--container` exclude each other."), t("Give one of them."))
     if extra and not extra[0].startswith("-") and model is None:
         model, *others = extra
         extra = tuple(others)
@@ -88,6 +94,8 @@ def command(
         key=read_key(api_key_file) if api_key_file else None,
         timeout_s=timeout_s,
         replace_running=replace_running,
+        container=container or bool(image),
+        image=image,
     )
     if hub:
         # As vLLM and the hubs' own clients are told.

@@ -22,6 +22,7 @@ from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
+from wizard.serving.container import CACHE_INSIDE, Mount, container_name, plan_container_run
 from wizard.serving.deaths import Remedy, find_deaths_in_bytes
 from wizard.serving.endings import plan_end_problem, plan_stall_problem
 from wizard.serving.phases import Patience, PhaseTime, Progress, advance, patience_for, phase_title
@@ -84,6 +85,9 @@ def start_server(
         patience = patience_for(weights_gib, downloaded=_is_local(model))
         if timeout_s is not None:
             patience = Patience(timeout_s, max(timeout_s, patience.stall_s))
+        if runtime.container:
+            # What works inside is not seen from here, and compiling is silent.
+            patience = Patience(patience.total_s, patience.total_s)
         return _until_ready(world, screen, started, patience)
 
 
@@ -131,6 +135,7 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
         port = _choose_port(world, wanted.host, wanted.port, name)
         key_reference = _keep_key(world, wanted)
         served_name = flag_value(wanted.arguments, "--served-model-name") or served_name_of(wanted.model)
+        environment = _environment(world, runtime, wanted)
         announced = ServerRecord(
             name=name,
             pid=0,
@@ -142,7 +147,14 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
             key_reference=key_reference,
             vllm_version=runtime.vllm_version,
             command=plan_command(
-                runtime, wanted.model, wanted.arguments, host=wanted.host, port=port, served_name=served_name
+                serve_words(
+                    world, runtime, wanted.name, wanted.model, wanted.arguments, environment, tuple(wanted.env)
+                ),
+                wanted.model,
+                wanted.arguments,
+                host=wanted.host,
+                port=port,
+                served_name=served_name,
             ),
             log=str(servers.log_path(name)),
             started_at=world.clock.now().timestamp(),
@@ -150,22 +162,65 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
             build=runtime.build,
             arguments=wanted.arguments,
             environment=tuple(sorted(wanted.env.items())),
+            container=(runtime.container.engine, container_name(name)) if runtime.container else (),
         )
-        return _Started(_begin(world, runtime, announced), ours=True)
+        return _Started(_begin(world, environment, announced), ours=True)
 
 
-def _begin(world: World, runtime: Runtime, announced: ServerRecord) -> ServerRecord:
+def _environment(world: World, runtime: Runtime, wanted: _Wanted) -> dict[str, str]:
+    local = _is_local(wanted.model)
+    environment = plan_environment(world.env, runtime, wanted.env, local_model=local)
+    return environment if local else environment | token_environment(world)
+
+
+def serve_words(
+    world: World,
+    runtime: Runtime,
+    name: str,
+    model: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    added: Sequence[str],
+) -> tuple[str, ...]:
+    """What the model and its flags are added to: the runtime's own command, or a container with what it has to see.
+
+    environment: of the process; added: names in it that were set for this server.
+    """
+    if runtime.container is None:
+        return runtime.serve_command
+    mounts = [Mount(str(hub_cache(world)), CACHE_INSIDE, read_only=False)]
+    for word in (model, *arguments):
+        path = Path(word)
+        if path.is_absolute() and path.exists():
+            mounts.append(Mount(word, word))
+    said = flag_value(arguments, "--tensor-parallel-size") or ""
+    gpus = int(said) if said.isdecimal() else 1
+    return plan_container_run(
+        runtime.container,
+        runtime.build,
+        server=name,
+        environment=environment,
+        added=added,
+        mounts=mounts,
+        shm_gib=max(2, 4 * gpus),
+    )
+
+
+def hub_cache(world: World) -> Path:
+    """Where the hub's client keeps models on this machine."""
+    return Path(world.env.get("HF_HOME") or world.home / ".cache" / "huggingface").expanduser()
+
+
+def _begin(world: World, environment: dict[str, str], announced: ServerRecord) -> ServerRecord:
     """Announce, launch, note. Whatever happens between the three, a later run finds the server or none: the process
     writes its own pid, and holds a lock as long as it lives."""
     servers = world.servers
-    environment = plan_environment(
-        world.env, runtime, dict(announced.environment), local_model=_is_local(announced.model)
-    )
-    if not _is_local(announced.model):
-        environment |= token_environment(world)
     key = world.secrets.get(announced.key_reference)
     if key:
         environment["VLLM_API_KEY"] = key.reveal()
+    if announced.container:
+        hub_cache(world).mkdir(parents=True, exist_ok=True)
+        _remove_container(world, announced)
     world.files.remove(servers.pid_path(announced.name))
     log = servers.rotate_log(announced.name)
     servers.save(announced)
@@ -186,6 +241,7 @@ def _begin(world: World, runtime: Runtime, announced: ServerRecord) -> ServerRec
         left = servers.load(announced.name)
         if left is not None:
             world.processes.end_session(left.pid, patience_s=0)
+            _remove_container(world, left)
         servers.remove(announced.name)
         raise
     return record
@@ -253,7 +309,8 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
 def _strangers_on(world: World, record: ServerRecord) -> tuple[int, ...]:
     """Processes that listen on the server's port and are none of its own. Two vLLMs may: the kernel then spreads
     connections over them, and each client is answered by either."""
-    holders = port_holders(record.port, record.host)
+    # What listens for a container is none of our processes.
+    holders = () if record.container else port_holders(record.port, record.host)
     return tuple(set(holders) - set(world.processes.session_members(record.pid))) if holders else ()
 
 
@@ -409,6 +466,9 @@ def server_died(world: World, record: ServerRecord) -> ServerDiedError:
 def _death(world: World, record: ServerRecord, code: int | None, progress: Progress) -> ServerDiedError:
     if world.servers.life(record).remains:
         world.processes.end_session(record.pid, patience_s=0)
+    _remove_container(world, record)
+    if record.container and code == 137:
+        code = -9  # as the engine says that it was killed
     log = Path(record.log)
     try:
         deaths = find_deaths_in_bytes(pieces_of_log(log))
@@ -516,11 +576,19 @@ def _end(
                     ),
                 )
             )
+    _remove_container(world, record)
     # The kernel gives a port back a moment after the process that held it.
     for _ in range(40):
         if _port_free(record):
             return
         world.clock.sleep(0.05)
+
+
+def _remove_container(world: World, record: ServerRecord) -> None:
+    """End the container, where there is one: a process that only showed it may have been killed without it."""
+    if record.container:
+        engine, name = record.container
+        world.processes.run([engine, "rm", "--force", name], env=world.env, timeout_s=60)
 
 
 def _port_free(record: ServerRecord) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from wizard.catalog.arguments import flag_value
 from wizard.effects.world import World
+from wizard.flows.container import find_image
 from wizard.flows.install import plan_new_runtime
 from wizard.flows.runtime import find_runtime, given_runtime
-from wizard.flows.serve import served_name_of
+from wizard.flows.serve import serve_words, served_name_of
 from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.serving import embedded
 from wizard.serving.runtime import Runtime
-from wizard.serving.start import DEFAULT_PORT
+from wizard.serving.start import DEFAULT_PORT, plan_environment
 from wizard.ui.screen import Screen
 
 
@@ -47,6 +49,8 @@ class DryRun:
 def plan_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> DryRun:
     """What `serve` would run; nothing is installed, fetched or started for it."""
     runtime: Runtime | None = given_runtime(world, answers.vllm) if answers.vllm else None
+    if answers.container:
+        runtime = find_image(world, machine, version=answers.vllm_version, image=answers.image)
     if runtime is None and answers.vllm_version is None:
         runtime = find_runtime(world, screen, machine)
     installs: tuple[tuple[str, ...], ...] = ()
@@ -56,8 +60,11 @@ def plan_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeA
         plan = plan_new_runtime(world, machine, version)
         installs, version = plan.commands(), plan.version
     else:
-        serve, version = runtime.serve_command, runtime.vllm_version
+        version = runtime.vllm_version
     model, arguments, env = planned_arguments(world, machine, answers, version)
+    if runtime is not None:
+        whole = plan_environment(world.env, runtime, env, local_model=Path(model).is_dir())
+        serve = serve_words(world, runtime, answers.name, model, arguments, whole, tuple(env))
     port = answers.port or DEFAULT_PORT
     command = (*serve, model, "--host", answers.host, "--port", str(port), *arguments)
     name = flag_value(arguments, "--served-model-name") or served_name_of(model)

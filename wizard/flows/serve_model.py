@@ -38,6 +38,7 @@ class ServeAnswers:
     """What flags say. model None: the embedded default where no GPU is usable. port None: 8000 or the next free one.
 
     pins: vLLM's flags by `--set`. extra: words after `--`, given to vLLM as they are. key None: kept or made.
+    container: an image instead of an installed vLLM; image: which, empty for vLLM's own.
     use_settings: take what `tune` wrote for this name and model.
     """
 
@@ -55,6 +56,8 @@ class ServeAnswers:
     timeout_s: float | None = None
     replace_running: bool = False
     use_settings: bool = True
+    container: bool = False
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ def prepare(
 
     runtime: the one that was found before.
     """
+    from wizard.flows.container import ensure_image
     from wizard.flows.runtime import ensure_runtime
     from wizard.flows.tuned import with_settings
 
@@ -106,11 +110,13 @@ def prepare(
         from wizard.flows.plan import ModelSource, observe_model
 
         observe_model(world, answers.model, ModelSource())
+    if runtime is None and answers.container:
+        runtime = ensure_image(world, screen, machine, version=answers.vllm_version, image=answers.image)
     if runtime is None:
         runtime = ensure_runtime(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
     screen.step("ok", f"vLLM {runtime.vllm_version} ({runtime.build})", runtime.folder)
     if answers.model is None:
-        if runtime.build != "cpu":
+        if runtime.build != "cpu" or runtime.container:
             raise usage_error(
                 "missing-answer",
                 t("Which model is to be served?"),
@@ -122,7 +128,10 @@ def prepare(
     plan = _plan(world, machine, answers, runtime.vllm_version)
     if plan.problems:
         raise ProblemError(plan.problems[0])
-    place = ensure_model(world, screen, runtime, plan.serve_as, ask_token=ask_token)
+    # Inside a container, vLLM fetches by itself, into the cache that it shares with this machine.
+    place = plan.serve_as
+    if runtime.container is None:
+        place = ensure_model(world, screen, runtime, plan.serve_as, ask_token=ask_token)
     arguments = _merged(plan.arguments, answers.extra)
     if place != plan.serve_as and flag_value(arguments, "--served-model-name") is None:
         # It lies in a folder of ours, and is asked for by its own name.

@@ -23,7 +23,7 @@ class ServerRecord:
     with that pid began (boot and clock ticks), so that a reused pid is never taken for the server.
     key_reference: where the key is kept, as SecretStore says; empty for none. ready_at: when it first proved ready.
     build: cuda, rocm or cpu. arguments: the flags that were asked for. environment: variables beside the user's own,
-    without the key.
+    without the key. container: engine and name of the container that the process runs, where it is one.
     """
 
     name: str
@@ -44,6 +44,7 @@ class ServerRecord:
     build: str = ""
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = field(default=())
+    container: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -75,6 +76,7 @@ class ServerRecord:
             "build": self.build,
             "arguments": list(self.arguments),
             "environment": dict(self.environment),
+            "container": list(self.container),
         }
 
 
@@ -100,6 +102,7 @@ def parse_record(value: Any) -> ServerRecord:
             build=str(value.get("build") or ""),
             arguments=tuple(str(word) for word in value.get("arguments") or ()),
             environment=tuple((str(k), str(v)) for k, v in (value.get("environment") or {}).items()),
+            container=tuple(str(word) for word in value.get("container") or ()),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a server record: {error}") from error

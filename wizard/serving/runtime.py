@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wizard.hardware.usable import Build
+from wizard.serving.container import Container
 
-Origin = Literal["given", "path", "own"]
+Origin = Literal["given", "path", "own", "container"]
 
 # Run by the runtime's own interpreter. Only metadata and torch's version file are read, not the packages themselves:
 # importing torch and vllm takes 5 to 20 s, and this question is asked at every start.
@@ -45,7 +46,8 @@ class Runtime:
     """One vLLM that can serve.
 
     python: its interpreter. build: what torch was built for. serve_command: to it are added the model, then the flags.
-    origin: named by the user, found on PATH, or installed by llm-setup. folder: the virtual environment's root.
+    origin: named by the user, found on PATH, installed by llm-setup, or a container image. folder: the virtual
+    environment's root. container: where it is an image; then there is no interpreter here.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Runtime:
     serve_command: tuple[str, ...]
     origin: Origin
     folder: str
+    container: Container | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For `runtime list --json` and the record of a server."""

@@ -19,10 +19,11 @@ _NOT_PASSED_ON = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "__PYVENV_LAUNCHE
 
 
 def plan_command(
-    runtime: Runtime, model: str, arguments: Sequence[str], *, host: str, port: int, served_name: str
+    serve: Sequence[str], model: str, arguments: Sequence[str], *, host: str, port: int, served_name: str
 ) -> tuple[str, ...]:
-    """The whole argv. Host, port and served name are put in unless `arguments` hold them; the key never is."""
-    command = [*runtime.serve_command, model]
+    """The whole argv. serve: what the model is added to. Host, port and served name are put in unless `arguments` hold
+    them; the key never is."""
+    command = [*serve, model]
     if flag_value(arguments, "--served-model-name") is None:
         command += ["--served-model-name", served_name]
     return (*command, "--host", host, "--port", str(port), *without_flags(arguments, ("--host", "--port", "--api-key")))
@@ -55,7 +56,9 @@ def plan_environment(
     swallows packets. The runtime's own programs (ninja for kernels that are compiled late) come first on PATH.
     """
     env = {name: value for name, value in surroundings.items() if name not in _NOT_PASSED_ON}
-    env["PATH"] = os.pathsep.join(word for word in (str(PurePath(runtime.python).parent), env.get("PATH", "")) if word)
+    if runtime.python:
+        first = str(PurePath(runtime.python).parent)
+        env["PATH"] = os.pathsep.join(word for word in (first, env.get("PATH", "")) if word)
     if runtime.folder:
         env["VIRTUAL_ENV"] = runtime.folder
     # `python -m vllm...` in a folder that holds a `vllm` (a clone of its repository) must not take that one.

@@ -19,20 +19,20 @@ RECORD = ServerRecord(
 
 
 def test_the_command_is_runtime_model_name_place_and_flags() -> None:
-    assert plan_command(RUNTIME, "/m", ("--seed", "1"), host="127.0.0.1", port=8001, served_name="m") == (
+    assert plan_command(RUNTIME.serve_command, "/m", ("--seed", "1"), host="127.0.0.1", port=8001, served_name="m") == (
         *("/venv/bin/python", "-m", "v", "serve", "/m"),
         *("--served-model-name", "m", "--host", "127.0.0.1", "--port", "8001", "--seed", "1"),
     )
 
 
 def test_a_served_name_that_was_given_is_not_given_twice() -> None:
-    command = plan_command(RUNTIME, "/m", ("--served_model_name=q",), host="h", port=1, served_name="q")
+    command = plan_command(RUNTIME.serve_command, "/m", ("--served_model_name=q",), host="h", port=1, served_name="q")
     assert [word for word in command if "served" in word] == ["--served_model_name=q"]
 
 
 def test_place_and_key_are_never_taken_from_the_flags() -> None:
     flags = ("--host", "0.0.0.0", "--port=9", "--api-key", "sk-1", "--seed", "1")
-    command = plan_command(RUNTIME, "/m", flags, host="127.0.0.1", port=8000, served_name="m")
+    command = plan_command(RUNTIME.serve_command, "/m", flags, host="127.0.0.1", port=8000, served_name="m")
     assert "sk-1" not in command
     assert command.count("--host") == command.count("--port") == 1
     assert command[-2:] == ("--seed", "1")
