@@ -108,6 +108,10 @@ class ModelFacts:
     sliding_head_dim: int = 0
     sliding_head_dim_value: int = 0
     shared_kv_layers: int = 0
+    # Those are twice as wide (Gemma 4 E2B); and a table for each layer: tokens, numbers a token (Gemma 3n, 4).
+    shared_layers_wide: bool = False
+    per_layer_vocab: int = 0
+    per_layer_width: int = 0
     # Attention and a recurrent state side by side in each layer (Falcon H1).
     both_in_each_layer: bool = False
     rope_cache_rows: int = 0
@@ -385,6 +389,9 @@ def parse_model_config(
         sliding_head_dim=text.count("swa_head_dim", default=0, least=0),
         sliding_head_dim_value=text.count("swa_v_head_dim", default=0, least=0),
         shared_kv_layers=text.count("num_kv_shared_layers", default=0, least=0),
+        shared_layers_wide=text.flag("use_double_wide_mlp", False),
+        per_layer_vocab=text.count("vocab_size_per_layer_input", default=0, least=0),
+        per_layer_width=text.count("hidden_size_per_layer_input", default=0, least=0),
         both_in_each_layer=architecture.startswith("FalconH1"),
         rope_cache_rows=_rope_cache_rows(text),
         rope_dim=text.count("qk_rope_head_dim", default=head_dim)

@@ -158,7 +158,10 @@ def _feed_forward_parameters(facts: ModelFacts, index: int) -> int:
         # Into the experts' own width and back (models/nemotron_h.py `fc1_latent_proj`).
         latent = 2 * facts.hidden_size * facts.moe_latent_size
         return _expert_parameters(facts) + shared + latent + facts.experts * facts.hidden_size
-    return facts.hidden_size * facts.intermediate_size * matrices
+    # Models/gemma4.py v0.32: layers that keep no keys and values of their own.
+    wide = 2 if facts.shared_layers_wide and index >= facts.layers - facts.shared_kv_layers else 1
+    inputs = 2 * facts.hidden_size * facts.per_layer_width
+    return facts.hidden_size * facts.intermediate_size * matrices * wide + inputs
 
 
 def _layer_parameters(facts: ModelFacts, index: int) -> int:
@@ -177,16 +180,22 @@ def embedding_parameters(facts: ModelFacts) -> int:
     return facts.vocab_size * facts.hidden_size
 
 
+def _table_parameters(facts: ModelFacts) -> int:
+    """Of all token tables; those for each layer and their projection are one more (models/gemma3n.py, gemma4.py)."""
+    per_layer = (facts.per_layer_vocab + facts.hidden_size) * facts.per_layer_width * facts.layers
+    return embedding_parameters(facts) * (1 if facts.tie_word_embeddings else 2) + per_layer
+
+
 def total_parameters(facts: ModelFacts) -> int:
     """Parameters of the language model by its dimensions, and of a tower whose size is told. Within some per cent."""
     layers = sum(_layer_parameters(facts, index) for index in range(facts.layers))
-    tables = embedding_parameters(facts) * (1 if facts.tie_word_embeddings else 2)
+    tables = _table_parameters(facts)
     return layers + tables + (facts.vision.parameters if facts.vision else 0)
 
 
 def checkpoint_estimate(facts: ModelFacts) -> int:
     """Bytes of a checkpoint that nobody measured: layers at the quantised width, tables at the model's own."""
-    tables = embedding_parameters(facts) * (1 if facts.tie_word_embeddings else 2)
+    tables = _table_parameters(facts)
     plain = element_bytes(facts.dtype)
     body = total_parameters(facts) - tables
     width = plain
@@ -220,7 +229,8 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
     total = stored_bytes(facts, engine.dtype)
     plain = element_bytes(engine.dtype)
     table = embedding_parameters(facts) * plain
-    tables = table if facts.tie_word_embeddings else 2 * table
+    tables = _table_parameters(facts) * plain
+    first = tables - (0 if facts.tie_word_embeddings else table)
     tower = 2.0 * tower_parameters(facts)
     body = max(0.0, total - tables - tower)
     shares = [_layer_parameters(facts, index) for index in range(facts.layers)]
@@ -235,7 +245,7 @@ def rank_weights_gib(facts: ModelFacts, engine: Engine) -> tuple[float, ...]:
         here += _padding_bytes(facts, tp, body * len(layers) / facts.layers)
         if number == 0:
             # `--language-model-only` does not load the tower (models/interfaces.py `_mark_tower_model`).
-            here += (table + (0.0 if engine.skip_vision else tower)) / tp
+            here += (first + (0.0 if engine.skip_vision else tower)) / tp
         if number == len(ranks) - 1 and (number > 0 or not facts.tie_word_embeddings):
             here += table / tp
         if number == len(ranks) - 1:
@@ -419,6 +429,8 @@ def activation_gib(facts: ModelFacts, engine: Engine, *, first: bool = True, las
     inner = facts.intermediate_size
     if facts.is_moe:
         inner = max(facts.shared_expert_intermediate_size, facts.intermediate_size if facts.dense_layers else 0)
+    if facts.shared_layers_wide:
+        inner *= 2
     layer = tokens * 3 * inner / engine.tensor_parallel * width / GIB + _HIDDEN_IN_LAYER * hidden + workspace
     if v0:
         layer = tokens * (3 * inner / engine.tensor_parallel + 1.2 * facts.hidden_size) * width / GIB + workspace
@@ -434,7 +446,9 @@ def activation_gib(facts: ModelFacts, engine: Engine, *, first: bool = True, las
             peak = max(peak, end + logits * float(rule(engine.version, "v2-logit-bytes")))
         else:
             peak = max(peak, end + logits * (_LOGIT_BYTES[sampler(engine.version)] + max(0.0, width - 2)))
-    return peak + _SMALL_GIB
+    # What the tables for each layer say of every token: a buffer, and its projection that lives through all layers
+    # (models/gemma4_mm.py v0.32 `per_layer_embeddings`, gemma4.py `project_per_layer_inputs`).
+    return peak + 2 * tokens * facts.layers * facts.per_layer_width * width / GIB + _SMALL_GIB
 
 
 def _runner(facts: ModelFacts, engine: Engine) -> str:

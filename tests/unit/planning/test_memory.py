@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from wizard.catalog.models import all_models
+from wizard.planning.catalogue import catalogue_facts
 from wizard.planning.facts import ModelFacts
 from wizard.planning.memory import Engine, graphs_gib, memory_budget, total_parameters
 from wizard.planning.speculation import Draft
@@ -185,3 +187,28 @@ def test_v0_profiles_a_whole_context_at_once_up_to_32k(facts: Facts) -> None:
     assert active(20_000) == pytest.approx(1.72, abs=0.15)
     assert active(29_000) == pytest.approx(2.64, abs=0.1)
     assert active(35_000) == pytest.approx(1.26, abs=0.05)
+
+
+# Their names round down: 8.3 and 2.5 thousand million by their model cards.
+_ROUNDED = {"Qwen/Qwen2.5-VL-7B-Instruct", "ibm-granite/granite-3.2-2b-instruct"}
+
+
+def test_the_shapes_of_the_catalogue_add_up_to_the_sizes_that_the_models_are_known_by() -> None:
+    """Dense, experts, latent attention, recurrent, tables for each layer: a key that is read wrong shows here."""
+    seen = 0
+    for entry in all_models():
+        facts = catalogue_facts(entry.id) if entry.config else None
+        if facts is not None and entry.id not in _ROUNDED:
+            assert 0.9 < total_parameters(facts) / 1e9 / entry.parameters_b < 1.12, entry.id
+            seen += 1
+    assert seen > 110
+
+
+def test_tables_for_each_layer_cost_room_for_every_token_of_a_step() -> None:
+    """Gemma 4 E4B: 42 layers of 256 numbers a token, twice."""
+    facts = catalogue_facts("google/gemma-4-E4B-it")
+    assert facts is not None
+    without = replace(facts, per_layer_width=0)
+    engine = h100("0.32.0")
+    more = memory_budget(facts, engine).activation_gib - memory_budget(without, engine).activation_gib
+    assert more == pytest.approx(2 * 8192 * 42 * 256 * 2 / 2**30, rel=0.01)
