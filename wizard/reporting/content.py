@@ -177,6 +177,12 @@ def bench_section(document: Mapping[str, Any]) -> Section:
 
 def tune_section(goal: str, trials: Sequence[Trial], best: int, ratio: float | None, spent_s: float) -> Section:
     """The search over flags; best: the number of the best trial, -1 for none; ratio: cold by warm first token."""
+    outcomes = {
+        "measured": t("measured"),
+        "pruned": t("worse, ended early"),
+        "failed": t("failed"),
+        "refused": t("does not fit"),
+    }
     rows = tuple(
         (
             setting_text(trial.setting),
@@ -184,7 +190,7 @@ def tune_section(goal: str, trials: Sequence[Trial], best: int, ratio: float | N
             three_figures(trial.figures.get("itl_p50_ms")),
             three_figures(trial.figures.get("tokens_per_s")),
             {"same": t("same"), "different": t("different")}.get(trial.answers, "-"),
-            trial.outcome if not trial.code else f"{trial.outcome} [{trial.code}]",
+            outcomes[trial.outcome] + (f" [{trial.code}]" if trial.code else ""),
         )
         for trial in trials
     )
