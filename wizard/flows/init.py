@@ -350,9 +350,11 @@ class InitFlow:
 
     def _ask_base_url(self) -> None:
         suggested = self._preset(self.road.text("gateway")) if self.road.text("gateway") else None
-        if suggested and check_base_url(suggested) == suggested and "RESOURCE" not in suggested:
+        if suggested and "RESOURCE" not in suggested:
             self.road = self.road.assuming("base_url", suggested)
             return
+        # A form with a place for one's own name in it is no answer that could be taken for somebody.
+        suggested = suggested if self.questions.may_ask else None
         self._answer(
             "base_url",
             self.questions.text(
@@ -370,8 +372,12 @@ class InitFlow:
             found = clean_key(
                 self.questions.secret("LLM_SETUP_API_KEY", question, may_go_back=self.road.can_go_back)
             ).key
-            if found is not None:
-                check_key(found, t("your answer"))
+            try:
+                if found is not None:
+                    check_key(found, t("your answer"))
+            except ProblemError as error:
+                self.screen.problem(error.problem)
+                return
             self.key = found
             self._answer("key", "given" if found else "none")
         else:
@@ -973,6 +979,10 @@ class InitFlow:
         self._forget()
         if self.manner.dry_run:
             return
+        if self.road.text("hub"):
+            from wizard.flows.init_hub import remember_hub
+
+            remember_hub(self._world, self.road.text("hub"))
         if self.manner.save_to is not None:
             kept = {name: answer for name, answer in self.road.kept().items() if name not in ("key", "agree")}
             self._world.files.write_private(self.manner.save_to.expanduser(), render_answers(kept).encode())

@@ -121,3 +121,13 @@ def test_an_empty_url_is_wrong_usage_and_serves_nothing(llm_setup: Any, home: Pa
     assert done.returncode == 2
     assert "[base-url-invalid]" in done.stderr
     assert list(home.iterdir()) == []
+
+
+def test_a_gateway_that_wants_ones_own_name_in_its_url_is_asked_for(llm_setup: Any, home: Path) -> None:
+    done = llm_setup("init", "--yes", "--gateway", "azure", "--client", "codex")
+    assert done.returncode == 2
+    assert "`--base-url URL`" in done.stderr
+    misspelt = llm_setup("init", "--yes", "--gateway", "opnrouter", "--client", "codex")
+    assert misspelt.returncode == 2
+    assert "[unknown-preset]" in misspelt.stderr
+    assert list(home.iterdir()) == []
