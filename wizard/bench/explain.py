@@ -19,6 +19,7 @@ CauseCode = Literal[
     "kv-pressure",
     "queueing",
     "no-prefix-hits",
+    "clients-miss-prefix",
     "prefill-bound",
     "decode-bound",
     "saturated",
@@ -37,6 +38,8 @@ _FULL = 0.9
 _SLOW_PROMPT_MS = 150.0
 # More requests at once that bring less than this much more throughput: the server is full.
 _NO_GAIN = 1.1
+# A prefix cache that works for our prompts and never did for so many tokens of others'.
+_WORKS, _NEVER, _OTHERS_TOKENS = 0.3, 0.05, 50_000
 # Prompts below this are not worth a word about prefill.
 _LONG_PROMPT_TOKENS = 512
 
@@ -63,7 +66,7 @@ class PrefixProbe:
 @dataclass(frozen=True, slots=True)
 class ServerView:
     """The server's own word about the time of the measurement. peaks: the most that was seen in between. queue_ms,
-    prefill_ms: mean of a request.
+    prefill_ms: mean of a request. earlier_queried_tokens, earlier_hit_tokens: of the prefix cache before we came.
 
     caching: whether it has its prefix cache on, None where it does not say. probe: see PrefixProbe.
     """
@@ -76,6 +79,8 @@ class ServerView:
     probe: PrefixProbe | None = None
     queue_ms: float | None = None
     prefill_ms: float | None = None
+    earlier_queried_tokens: int | None = None
+    earlier_hit_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ def explain(
         prefix = next(
             (cause for figures, seen in answered if (cause := _prefix(figures, seen, tokens_shared)) is not None), None
         )
-        found.append(prefix)
+        found.append(prefix or _clients_miss(high, view))
         found.append(_prefill(low, answered[0][1], network, prefix is not None))
         found.append(_decode(low))
         found.append(_saturated([figures for figures, _ in answered]))
@@ -296,6 +301,28 @@ def _prefix(figures: Figures, view: ServerView | None, tokens_shared: int) -> Ca
         t("Something on the way changes the beginning (a gateway's added text, Claude Code's attribution header:"
           " `CLAUDE_CODE_ATTRIBUTION_HEADER=0`), spreads requests over servers, or has no prefix cache."),
         gain, (), share,
+    )  # fmt: skip
+
+
+def _clients_miss(figures: Figures, view: ServerView | None) -> Cause | None:
+    """The cache works, as our own prompts show, and has been of no use to those who asked before."""
+    queried, hit = (view.earlier_queried_tokens, view.earlier_hit_tokens) if view else (None, None)
+    ours = view.reading.prefix_hit_rate if view else None
+    if not queried or hit is None or ours is None:
+        return None
+    if queried < _OTHERS_TOKENS or hit / queried >= _NEVER or ours < _WORKS:
+        return None
+    return Cause(
+        "clients-miss-prefix",
+        t("The prefix cache works, but not for the clients that used this server before."),
+        (
+            t("before this run: {hit} of {queried} prompt tokens were hits", hit=hit, queried=queried),
+            t("in this run: {rate:.0%}", rate=ours),
+        ),
+        t("Their prompts begin differently each time: a time or an id in the system prompt, or Claude Code's"
+          " attribution header: `CLAUDE_CODE_ATTRIBUTION_HEADER=0`. What changes belongs at the end."),
+        t("For them, too, about {rate:.0%} of the prompt tokens would come from the cache.", rate=ours),
+        share=0.6,
     )  # fmt: skip
 
 

@@ -298,5 +298,5 @@ def _notes(figures: Figures, samples: Sequence[Sample], good: Sequence[Sample]) 
             t("Fewer than two requests for each of {count} places: starts and ends weigh much.", count=concurrency)
         )
     if 0 < len(good) < 100:
-        notes.append(t("p99 of {count} answers is nearly the slowest of them.", count=len(good)))
+        notes.append(t("p99 of fewer than 100 answers is nearly the slowest of them."))
     return tuple(notes)

@@ -50,7 +50,8 @@ class ServerEyes:
         self._peaks: list[Load] = []
         self._stop = threading.Event()
         self._looking: threading.Thread | None = None
-        self.sees = self._look() is not None
+        self._first = self._look()
+        self.sees = self._first is not None
 
     def begin(self) -> None:
         """A new load begins: forget what was seen."""
@@ -90,6 +91,8 @@ class ServerEyes:
             self._caching,
             queue_ms=_mean_ms(before, after, _QUEUE),
             prefill_ms=_mean_ms(before, after, _PREFILL),
+            earlier_queried_tokens=self._first.snapshot.load.prefix_queried_tokens if self._first else None,
+            earlier_hit_tokens=self._first.snapshot.load.prefix_hit_tokens if self._first else None,
         )
 
     def probe(self, earlier: Ask, later: Ask) -> PrefixProbe | None:

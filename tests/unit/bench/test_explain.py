@@ -166,6 +166,21 @@ def test_a_cache_that_works_or_cannot_is_not_blamed(given: Figures, server: Serv
     assert "no-prefix-hits" not in codes(explain([(given, server)], tokens_shared=shared))
 
 
+def test_a_cache_that_works_but_never_did_for_the_clients_before_is_blamed_on_their_prompts() -> None:
+    ours = figures(0.2, seen=True)
+    missed = view(hit_rate=0.8, earlier_queried_tokens=900_000, earlier_hit_tokens=100)
+    cause = cause_of(explain([(ours, missed)], tokens_shared=PREFIX), "clients-miss-prefix")
+    assert "CLAUDE_CODE_ATTRIBUTION_HEADER=0" in cause.action
+    assert "100 of 900000" in cause.saw[0]
+    for fine in (
+        view(hit_rate=0.8, earlier_queried_tokens=900_000, earlier_hit_tokens=500_000),
+        view(hit_rate=0.8, earlier_queried_tokens=900, earlier_hit_tokens=0),
+        view(hit_rate=0.1, earlier_queried_tokens=900_000, earlier_hit_tokens=100),
+        view(hit_rate=0.8),
+    ):
+        assert "clients-miss-prefix" not in codes(explain([(ours, fine)]))
+
+
 def test_a_long_way_is_named_with_what_it_costs() -> None:
     cause = cause_of(explain([(figures(0.2, 0.001), None)], network(80, 200)), "network")
     assert cause.what.startswith("40%")

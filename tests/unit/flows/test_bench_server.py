@@ -76,6 +76,7 @@ def test_the_view_is_of_what_happened_between_begin_and_end() -> None:
     assert view is not None
     assert view.reading.prefix_hit_rate == 0.5
     assert view.reading.preemptions == 3
+    assert (view.earlier_hit_tokens, view.earlier_queried_tokens) == (10, 100)
     assert (view.peak_running, view.peak_waiting, view.peak_kv_usage) == (4, 8, 0.5)
     assert view.caching is True
 
