@@ -112,6 +112,12 @@ class Place:
         given = ("serve", str(self.model), "--detach", "--vllm", str(self.root / "venv"), "--port", port)
         return self.run(*given, "--", *flags)
 
+    def would_serve(self, *arguments: str) -> list[str]:
+        """The command that `serve` would start."""
+        given = ("serve", str(self.model), "--dry-run", "--json", "--vllm", str(self.root / "venv"), *arguments)
+        command: list[str] = json.loads(self.run(*given).stdout)["command"]
+        return command
+
     def states(self) -> dict[str, Any]:
         """Each server's state and pid."""
         rows = json.loads(self.run("status", "--json").stdout)["servers"]

@@ -28,10 +28,9 @@ def test_prefix_caching_is_found_and_written_for_serve(place: Any) -> None:
     assert float(warm[1]) > 3
     assert '"enable-prefix-caching" = true' in place.settings.read_text()
     assert place.states() == {}
-    would = json.loads(
-        place.run("serve", str(place.model), "--dry-run", "--json", "--vllm", str(place.root / "venv")).stdout
-    )
-    assert "--enable-prefix-caching" in would["command"]
+    assert "--enable-prefix-caching" in place.would_serve()
+    assert "--enable-prefix-caching" not in place.would_serve("--set", "no-enable-prefix-caching")
+    assert "--enable-prefix-caching" not in place.would_serve("--name", "another")
 
 
 def test_prefix_caching_that_is_on_is_kept_and_nothing_written(place: Any) -> None:
