@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--check", "only", multiple=True, metavar="ID", help="Only this check; repeatable.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every check.")
-@click.option("--fix", "mend_it", is_flag=True, help="Mend client files; prove it or undo it.")
+@click.option("--fix", "mend_it", is_flag=True, help="Mend files, profiles, own servers; prove it or undo.")
 @click.option("--watch", "watching", is_flag=True, help="Stay and ring when it works.")
 @click.option("--trace", "tracing", is_flag=True, help="Run COMMAND and explain what it met.")
 @click.option("--report", "report_file", default="", metavar="FILE", help="Write a report: .md or .html.")
@@ -90,7 +90,7 @@ def command(
 
         confirm = (lambda text: click.confirm(text, default=True)) if app.may_ask else None
         mended = mend(app.world, app.screen, report, options, yes=app.yes, dry_run=app.dry_run, confirm=confirm)
-        document["mended"] = [{"client": m.client, "outcome": m.outcome, "codes": list(m.codes)} for m in mended]
+        document["mended"] = [{m.kind: m.name, "outcome": m.outcome, "codes": list(m.codes)} for m in mended]
         if mended and all(m.outcome == "mended" for m in mended):
             after = run_doctor(app.world, app.screen, options)
             document, status = {**after.as_json(), "mended": document["mended"]}, after.diagnosis.status

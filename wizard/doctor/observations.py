@@ -27,6 +27,7 @@ class Target:
     small_model: the model for side jobs (titles, haiku), where the client has one and it is set.
     max_tokens, context_tokens: what the client asks for in a request and what it believes the window to be.
     auth: the header in which the client sends the key. prompt_tokens: of the client's first request; None: not known.
+    profile: the profile's name where the triple is from one.
     """
 
     client: str
@@ -41,6 +42,7 @@ class Target:
     wire: Wire = "chat"
     auth: AuthStyle = "bearer"
     prompt_tokens: int | None = None
+    profile: str = ""
 
     @property
     def key_hint(self) -> str:
@@ -185,6 +187,7 @@ class ServerSeen:
     """A server that llm-setup itself started: whether its process lives, and its log's end.
 
     log: empty where only a profile tells of the server, because it was stopped and its record went with it.
+    arguments: vLLM's flags. key: the server's own.
     """
 
     name: str
@@ -193,6 +196,10 @@ class ServerSeen:
     log: str
     ready: bool
     log_findings: tuple[Problem, ...] = ()
+    model: str = ""
+    served_name: str = ""
+    arguments: tuple[str, ...] = ()
+    key: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)

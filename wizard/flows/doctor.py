@@ -307,7 +307,18 @@ def _recorded_servers(world: World) -> Iterator[ServerSeen]:
                     findings = tuple(f for f in _judge_log(log) if f.severity == "error")
             except OSError:
                 findings = ()
-        yield ServerSeen(name, record.port, alive, record.log, record.ready_at is not None, findings)
+        yield ServerSeen(
+            name,
+            record.port,
+            alive,
+            record.log,
+            record.ready_at is not None,
+            findings,
+            record.model,
+            record.served_name,
+            record.arguments,
+            world.secrets.get(record.key_reference) if record.key_reference else None,
+        )
 
 
 # ---- endpoints ---------------------------------------------------------------------------------------------------
@@ -435,6 +446,7 @@ def _of_profile(world: World, options: DoctorOptions, profile: Profile) -> Targe
         key=given or (world.secrets.get(profile.key_reference) if profile.key_reference else None),
         source=t("profile {name}", name=profile.name),
         key_source=source if given else profile.key_reference,
+        profile=profile.name,
     )
 
 

@@ -124,6 +124,25 @@ def no_proxy_form(seen: Observations) -> Verdict:
     )
 
 
+def plain_no_proxy(value: str) -> str:
+    """The list as every client understands it: hosts and networks between commas; what means nothing is left out."""
+    plain = []
+    for entry in re.split(r"[,;\s]+", value.strip().strip("[]\"'")):
+        host = entry if not is_malformed(entry) else _host_meant(entry)
+        if host and not is_malformed(host):
+            plain.append(host)
+    return ",".join(dict.fromkeys(plain))
+
+
+def _host_meant(entry: str) -> str:
+    bare = (entry.partition("://")[2] or entry).partition("/")[0].strip("[]\"'")
+    octets = re.fullmatch(r"((?:\d+\.){1,3})\*", bare)
+    if octets:
+        given = octets[1].rstrip(".").split(".")
+        return ".".join([*given, *["0"] * (4 - len(given))]) + f"/{8 * len(given)}"
+    return re.sub(r":\d+$", "", bare).strip("*")
+
+
 def _is_meant(entry: str, host: str) -> bool:
     """Whether a broken entry was meant for the host: it holds the name, its domain, or a pattern that fits."""
     entry, host = entry.lower(), host.lower()
