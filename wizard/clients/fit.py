@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from wizard.clients.spec import ClientSpec
 from wizard.endpoint.model import Capability, Endpoint
 from wizard.i18n import t
@@ -60,12 +62,19 @@ def _judge_room(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
 
 def _judge_protocols(spec: ClientSpec, endpoint: Endpoint, lacking: frozenset[Capability]) -> tuple[Problem, ...]:
     problems: list[Problem] = []
+    model = quote(endpoint.model)
     for need in spec.needs:
         if need in endpoint.speaks or (need not in lacking and not endpoint.speaks):
             continue
         fix = Fix(
-            t("Put a LiteLLM proxy in between, which translates; its configuration is written by the command."),
-            ("llm-setup clients apply litellm",),
+            t(
+                "Put a LiteLLM proxy in between, which translates: the first command writes its configuration and says "
+                "how to start it, the second points the client at it."
+            ),
+            (
+                f"llm-setup clients apply litellm --base-url {quote(endpoint.openai_base_url)} --model {model}",
+                f"llm-setup clients apply {spec.name} --base-url http://127.0.0.1:4000/v1 --model {model}",
+            ),
         )
         if need == "tools":
             fix = Fix(t("Start vLLM with `--enable-auto-tool-choice` and the `--tool-call-parser` of the model."))

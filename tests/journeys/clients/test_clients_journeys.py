@@ -421,3 +421,17 @@ def test_uninstall_lists_all_that_was_ever_written_and_takes_it_back(person: Any
     subprocess.run(command, shell=True, check=True)
     assert not [path for path in person.state.rglob("*") if path.is_file()]
     assert "Nothing was ever written" in person.llm_setup("uninstall").stdout
+
+
+def test_codex_on_a_chat_only_gateway_is_told_and_offered_a_proxy(person: Any, endpoint: Any, planted_key: str) -> None:
+    del endpoint.routes["POST /v1/responses"]
+    given = ("--base-url", endpoint.url, "--model", "tiny")
+    applied = person.llm_setup("clients", "apply", "codex", *given, "--dry-run", "--json", key=planted_key)
+    (client,) = json.loads(applied.stdout)["clients"]
+    problem = next(p for p in client["problems"] if p["code"] == "endpoint-unsupported-responses")
+    proxy, codex = problem["fix"]["commands"]
+    assert codex == "llm-setup clients apply codex --base-url http://127.0.0.1:4000/v1 --model tiny"
+    assert person.llm_setup(*proxy.split()[1:], "--yes", key=planted_key).returncode == 0
+    (written,) = person.state.rglob("litellm.yaml")
+    assert "use_chat_completions_api: true" in written.read_text()
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
