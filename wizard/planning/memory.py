@@ -551,6 +551,8 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
         ranks.append(Rank(weight, active, requested - weight - active - reserved - other))
     worst = min(ranks, key=lambda rank: rank.kv_gib)
     encoder, _ = _encoder_gib(facts, engine)
+    logits = min(engine.max_num_seqs, engine.max_num_batched_tokens) * facts.vocab_size / GIB
+    by_chance = (_LOGIT_BYTES["sort"] - _LOGIT_BYTES["flashinfer"]) * logits / 2
     sigma = math.hypot(
         worst.weights_gib * _weights_error(facts),
         0.04 * worst.activation_gib,
@@ -558,6 +560,7 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
         other_error,
         0.2 * encoder,
         0.003 * engine.total_gib,
+        by_chance if rule(engine.version, "sampler-by-chance") else 0.0,
         _COMPILE_CACHE_GIB if rule(engine.version, "graphs-reserved") and not engine.enforce_eager else 0.0,
     )
     return Budget(

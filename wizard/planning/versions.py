@@ -110,6 +110,12 @@ ROWS: tuple[Row, ...] = (
     Row("sampler", (0, 11, 1), "sort", "vllm/v1/sample/ops/topk_topp_sampler.py v0.11.2 to v0.16.0"),
     Row("sampler", (0, 17, 0), "triton", "vllm/v1/sample/ops/topk_topp_sampler.py v0.17.0 apply_top_k_top_p_triton"),
     Row("sampler", (0, 21, 0), "flashinfer", "vllm/envs.py v0.21.0 VLLM_USE_FLASHINFER_SAMPLER"),
+    # Whether that depends on what lies beside vLLM: its image brings FlashInfer, its wheel on PyPI does not.
+    Row("sampler-by-chance", (0, 0, 0), False, "vllm/v1/sample/ops/topk_topp_sampler.py v0.10.2: only where asked for"),
+    Row("sampler-by-chance", (0, 11, 0), True, "vllm/v1/sample/ops/topk_topp_sampler.py v0.11.0"),
+    Row(
+        "sampler-by-chance", (0, 11, 1), False, "vllm/v1/sample/ops/topk_topp_sampler.py v0.11.2: only where asked for"
+    ),
     Row("moe-workspace-kept", (0, 0, 0), False, "vllm/model_executor/layers/fused_moe v0.12.0"),
     Row("moe-workspace-kept", (0, 13, 0), True, "vllm/v1/worker/workspace.py v0.13.0"),
     # Which models the second model runner takes by default.
