@@ -257,10 +257,11 @@ def _prefix(figures: Figures, view: ServerView | None, tokens_shared: int) -> Ca
             t("first token: {cold:.0f} ms of a new beginning, {warm:.0f} ms of one sent before",
               cold=cold.p50, warm=warm.p50)
         )  # fmt: skip
-    if helped is None:
+    off = view is not None and view.caching is False
+    if helped is None and not off:
         if cold is None or cold.p50 < _SLOW_PROMPT_MS or warm.p50 < 0.7 * cold.p50:
             return None
-    elif helped >= _FEW_HITS:
+    elif helped is not None and helped >= _FEW_HITS:
         return None
     what = t("Beginnings that were sent before are computed again.")
     average = figures.prompt_tokens / max(1, figures.requests - figures.errors) if figures.prompt_tokens else None
@@ -270,7 +271,7 @@ def _prefix(figures: Figures, view: ServerView | None, tokens_shared: int) -> Ca
         share=cacheable, saved=cacheable * warm.p50, first=warm.p50,
     )  # fmt: skip
     share = 0.9
-    if view and view.caching is False:
+    if off:
         return Cause(
             "no-prefix-hits", what, (*saw, t("vllm:cache_config_info: enable_prefix_caching is off")),
             t("Switch the prefix cache on."), gain, ("--enable-prefix-caching",), share,

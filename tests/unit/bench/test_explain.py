@@ -120,8 +120,9 @@ def test_an_idle_server_has_no_queue() -> None:
     assert "queueing" not in codes(explain([(figures(0.2, 0.02), view(queue_s=0.001, kv=0.99))]))
 
 
-def test_a_cache_that_is_off_is_switched_on() -> None:
-    ladder = [(figures(1.0, seen=True, prompt=12_000), view(hit_rate=0.0, caching=False))]
+@pytest.mark.parametrize("hit_rate", [0.0, None])
+def test_a_cache_that_is_off_is_switched_on(hit_rate: float | None) -> None:
+    ladder = [(figures(1.0, seen=True, prompt=12_000), view(hit_rate=hit_rate, caching=False))]
     cause = cause_of(explain(ladder, tokens_shared=PREFIX), "no-prefix-hits")
     assert cause.flags == ("--enable-prefix-caching",)
     assert "833 of 1000 ms" in cause.gain
