@@ -30,7 +30,9 @@ _WRONG_KEY = "sk-llm-setup-doctor-wrong-key-000000000000"
 _MAX_BODY_BYTES = 2**20
 # A question about a path or a list is answered at once or not at all; a model may think.
 ASK_TIMEOUT_S = 8.0
-CONNECT_TIMEOUT_S = 4.0
+# A lost packet is sent again after one second and after three. What is asked when nobody took a connection fits into
+# the five seconds that a dead host may cost.
+CONNECT_TIMEOUT_S = 3.2
 BROWSER = "curl/8.5.0"
 ROOMY_TOKENS = 1024
 # What clients ask for that set a limit at all, at the most.

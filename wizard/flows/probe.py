@@ -24,6 +24,7 @@ _MODEL_TIMEOUT_S = 20.0
 _SEARCH_TIMEOUT_S = 10.0
 _CA_VARIABLES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _MAX_BASES = 8
+_KNOCK_S = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Prober:
     def _look(self, scheme: str, host: str, port: int) -> NetworkFacts:
         return self._looked.get(
             (scheme, host, port),
-            lambda: self._network.look(scheme, host, port, ca_file=self._ca_file(), timeout_s=3.5),
+            lambda: self._network.look(scheme, host, port, ca_file=self._ca_file(), timeout_s=probes.CONNECT_TIMEOUT_S),
         )
 
     def _more(self, pool: ThreadPoolExecutor, seen: Observations, planned: Iterable[Probe]) -> Observations:
@@ -140,7 +141,9 @@ class Prober:
         if network.resolve_error and network.host not in ("host.docker.internal",):
             return seen
         hosts = [host for host in self._other_hosts(network) if host != network.host]
-        knocks: list[AddressResult] = list(pool.map(lambda host: self._network.knock(host, network.port), hosts))
+        knocks: list[AddressResult] = list(
+            pool.map(lambda host: self._network.knock(host, network.port, _KNOCK_S), hosts)
+        )
         return replace(seen, network=replace(network, elsewhere=tuple(zip(hosts, knocks, strict=True))))
 
     def _other_hosts(self, network: NetworkFacts) -> tuple[str, ...]:
