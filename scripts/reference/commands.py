@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from wizard import __version__
 from wizard.cli import main as cli
 
 Say = Callable[[str], str]
@@ -43,8 +44,8 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def pages(say: Say) -> dict[str, str]:
-    """commands.md."""
-    return {"commands.md": _page(say)}
+    """commands.md, and the manual page ../man/llm-setup.1, which a wheel brings along."""
+    return {"commands.md": _page(say), "../man/llm-setup.1": _manual()}
 
 
 def _page(say: Say) -> str:
@@ -109,3 +110,49 @@ def _table(say: Say, head: tuple[str, ...], rows: list[tuple[str, str]]) -> str:
 def head_row(say: Say, names: tuple[str, ...]) -> str:
     """The first line of a table."""
     return f"| {' | '.join(say(name) for name in names)} |"
+
+
+def _manual() -> str:
+    """The same for `man llm-setup`, as groff_man(7) wants it."""
+    lines = [
+        f'.TH LLM-SETUP 1 "" "llm-setup {__version__}" "llm-setup"',
+        ".SH NAME",
+        _roff(f"llm-setup - {cli.group.help}"),
+        ".SH SYNOPSIS",
+        ".B llm-setup",
+        r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]",
+        ".SH DESCRIPTION",
+        _roff(
+            "Every command has --help (what fits a screen), --help-all (every option), --json (one document on "
+            "standard output), --plain and --lang."
+        ),
+        ".SH COMMANDS",
+    ]
+    for path, command in commands():
+        context = click.Context(command, info_name=f"llm-setup {path}")
+        usage = " ".join([f"llm-setup {path}", *command.collect_usage_pieces(context)])
+        lines += [f'.SS "{_roff(usage)}"', _roff(inspect.cleandoc(command.help or "").replace("\n\n", "\n.PP\n"))]
+        for parameter in command.params:
+            row = _option(parameter, str) if isinstance(parameter, click.Option) else None
+            if row is not None:
+                lines += [".TP", f".B {_roff(row[0].strip('`'))}", _roff(row[1])]
+        if command.epilog:
+            lines += [".PP", _roff(command.epilog)]
+    lines.append(".SH ENVIRONMENT")
+    for name, meaning in VARIABLES:
+        lines += [".TP", f".B {_roff(name)}", _roff(_without_links(meaning))]
+    lines.append(".SH EXIT STATUS")
+    for number, meaning in EXITS:
+        lines += [".TP", f".B {number}", _roff(meaning)]
+    lines += [".SH FILES", "docs/reference/files.md of the project lists every one."]
+    return "\n".join(lines)
+
+
+def _without_links(text: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+
+
+def _roff(text: str) -> str:
+    """Text that no macro is made of: backslashes, hyphens, and marks at the beginning of a line."""
+    safe = text.replace("\\", r"\e").replace("-", r"\-").replace('"', r"\(dq")
+    return re.sub(r"(?m)^(['.])(?!PP$)", r"\\&\1", safe)

@@ -13,14 +13,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    argv = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
-    subprocess.run(argv, check=True, timeout=300)
-    return next(folder.glob("llm_setup-*.whl"))
-
-
-@pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv = tmp_path_factory.mktemp("with blank ü") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=120)
@@ -69,4 +61,11 @@ def test_the_messages_of_other_languages_come_with_the_wheel(installed: Path, tm
 def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"wizard"}
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {"wizard"}
+
+
+@pytest.mark.timeout(900)
+def test_the_manual_page_is_where_man_looks(installed: Path) -> None:
+    page = installed.parent / "share" / "man" / "man1" / "llm-setup.1"
+    assert page.read_bytes() == (ROOT / "docs" / "man" / "llm-setup.1").read_bytes()
+    assert ".SS " in page.read_text()
