@@ -9,12 +9,12 @@ from wizard.catalog.models import ModelEntry, Variant, find_base_model
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.planning.catalogue import variant_facts
-from wizard.planning.evaluate import Knobs, Outcome, evaluate
+from wizard.planning.evaluate import Outcome
 from wizard.planning.facts import ModelFacts
 from wizard.planning.flags import command_env, command_flags, served_name
 from wizard.planning.intent import Intent, Pin
 from wizard.planning.measured import MeasuredStart
-from wizard.planning.model import Alternative, Flag, Memory, ServePlan
+from wizard.planning.model import Alternative, Memory, ServePlan
 from wizard.planning.recommend import Choice, choose, intent_problem, planned_version, serving_gpus
 from wizard.planning.versions import rule
 from wizard.problems import Problem, ProblemError
@@ -222,11 +222,3 @@ def _other_variants(facts: ModelFacts, entry: ModelEntry | None, capable: bool) 
         and (capable or variant.precision not in _CAPABLE_ONLY)
         and not (variant.name == "default" and ours == entry.id.lower())
     )[:3]
-
-
-def outcome_of(facts: ModelFacts, knobs: Knobs) -> Outcome:
-    """The outcome of settings that are given outright; for `models` and for tests."""
-    return evaluate(facts, knobs)
-
-
-__all__ = ["Flag", "Memory", "ServePlan", "outcome_of", "plan_serve"]
