@@ -26,6 +26,8 @@ from wizard.endpoint.model import Endpoint
 from wizard.endpoint.requests import chat_request
 from wizard.flows.bench import Load, measure
 from wizard.flows.live import LiveLine
+from wizard.flows.plan import ModelSource, observe_model, plan_for
+from wizard.flows.runtime import ensure_runtime, given_runtime
 from wizard.flows.serve import LOOPBACK, ServerDiedError, server_died, start_server, stop_server
 from wizard.flows.serve_model import Prepared, ServeAnswers, pins_of, prepare
 from wizard.flows.state import writable
@@ -39,6 +41,7 @@ from wizard.planning.versions import parse_version
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.serving.record import ServerRecord, check_name
 from wizard.serving.record import parse_record as parse_server
+from wizard.serving.runtime import Runtime
 from wizard.serving.start import without_flags
 from wizard.text import three_figures
 from wizard.tuning import answers as greedy
@@ -156,9 +159,13 @@ def tune(
     with terminated_as_interrupt(), _alone(world, answers.name):
         _clear_left_over(world, answers.name)
         machine = look(world)
-        answers, prepared = _prepared(world, screen, machine, answers)
-        with _others_out_of_the_way(world, screen, prepared, answers.name, options, agree) as stopped:
-            search = _Search(world, screen, look(world) if stopped else machine, prepared, answers, options, load)
+        answers, record = _named(world, answers)
+        runtime = ensure_runtime(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
+        with _others_out_of_the_way(world, screen, runtime.build, answers.name, options, agree) as stopped:
+            # What is planned for the trials is planned for the memory that they have.
+            machine = look(world) if stopped else machine
+            answers, prepared = _prepared(world, screen, machine, answers, record, runtime)
+            search = _Search(world, screen, machine, prepared, answers, options, load)
             search.run()
             report = search.report()
     report = _written(world, report, answers, prepared, options, search.knobs)
@@ -174,7 +181,8 @@ def plan_tune(
 ) -> tuple[Knob, ...]:
     """What would be tried, shown; nothing is started."""
     _check_words(options)
-    answers, prepared = _prepared(world, screen, machine, answers)
+    answers, record = _named(world, answers)
+    answers, prepared = _prepared(world, screen, machine, answers, record)
     knobs = _knobs(world, machine, prepared, answers, options)
     screen.title(t("Would measure, against {goal}", goal=options.goal.text))
     screen.line("  $ vllm serve " + shlex.join((prepared.model, *prepared.arguments)))
@@ -197,15 +205,31 @@ def plan_tune(
     return knobs
 
 
-def _prepared(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> tuple[ServeAnswers, Prepared]:
-    """What the search begins with: the plan of the model that is named, else the server of that name as it is."""
-    record = world.servers.load(answers.name) if answers.model is None else None
+def _named(world: World, answers: ServeAnswers) -> tuple[ServeAnswers, ServerRecord | None]:
+    """The answers with their model: the one that is named, else that of the server of that name, whose record comes
+    with it. A model that nobody knows is a problem, before any server is stopped for it."""
     answers = replace(answers, use_settings=False)
+    record = world.servers.load(answers.name) if answers.model is None else None
+    if record is not None:
+        answers = replace(answers, model=record.model, vllm=answers.vllm or record.python)
+    if answers.model is not None:
+        observe_model(world, answers.model, ModelSource())
+    return answers, record
+
+
+def _prepared(
+    world: World,
+    screen: Screen,
+    machine: Machine,
+    answers: ServeAnswers,
+    record: ServerRecord | None,
+    runtime: Runtime | None = None,
+) -> tuple[ServeAnswers, Prepared]:
+    """What the search begins with: the plan of the model, or the flags of the server that is tuned."""
     if record is None:
-        return answers, prepare(world, screen, machine, answers)
+        return answers, prepare(world, screen, machine, answers, runtime=runtime)
     given = pins_of(answers.extra)
-    answers = replace(answers, model=record.model, vllm=answers.vllm or record.python)
-    prepared = prepare(world, screen, machine, replace(answers, extra=()))
+    prepared = prepare(world, screen, machine, replace(answers, extra=()), runtime=runtime)
     more = pins_beside(pins_of(record.arguments), pins_of(prepared.arguments))
     named = {pin.flag for pin in given}
     extra = (*(word for pin in more if pin.flag not in named for word in words_of(pin)), *answers.extra)
@@ -258,7 +282,7 @@ def _quiet() -> Screen:
 def _others_out_of_the_way(
     world: World,
     screen: Screen,
-    prepared: Prepared,
+    build: str,
     name: str,
     options: TuneOptions,
     agree: Callable[[str], bool] | None,
@@ -271,7 +295,7 @@ def _others_out_of_the_way(
         return
     names = ", ".join(f"`{record.name}`" for record in running)
     alive = any(world.servers.load(record.name) is not None for record in running)
-    if alive and not options.stop_running and prepared.runtime.build == "cpu":
+    if alive and not options.stop_running and build == "cpu":
         # They share the processor, which makes figures worse for every trial alike, and harms nobody.
         screen.step("warning", t("{names} runs beside the trials: figures are lower than alone", names=names))
         yield ()
@@ -325,8 +349,6 @@ def _left_stopped(world: World, kept: Path) -> tuple[ServerRecord, ...]:
 
 
 def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:
-    from wizard.flows.runtime import given_runtime
-
     try:
         start_server(
             world,
@@ -349,8 +371,6 @@ def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:
 def _knobs(
     world: World, machine: Machine, prepared: Prepared, answers: ServeAnswers, options: TuneOptions
 ) -> tuple[Knob, ...]:
-    from wizard.flows.plan import ModelSource, observe_model
-
     facts = observe_model(world, answers.model or prepared.model, ModelSource())
     gpus = serving_gpus(machine)
     first = gpus[0] if gpus else None
@@ -594,8 +614,6 @@ class _Search:
         """Why the plan knows that this cannot start; None where it may."""
         if not step.setting or self._answers.model is None:
             return None
-        from wizard.flows.plan import plan_for
-
         words = [word for choice in self._choices(step) for word in choice.words]
         given = {pin.flag: pin for pin in (*self._answers.pins, *pins_of(self._answers.extra), *pins_of(tuple(words)))}
         intent = Intent(
