@@ -22,7 +22,7 @@ from wizard.serving.metrics import Load
 from wizard.ui.screen import Screen
 from wizard.watching.gpus import GpuReading, parse_gpu_lines
 from wizard.watching.reading import Reading, Snapshot, parse_snapshot, read_window
-from wizard.watching.show import Watched, gpu_line, notes, server_cells, server_columns, server_line
+from wizard.watching.show import Watched, gpu_line, notes, server_line, table_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -264,13 +264,11 @@ def _table(screen: Screen, look: _Look) -> RenderableType:
     from wizard.secret import redact
 
     table = Table(box=box.SIMPLE if screen.symbols else box.ASCII, pad_edge=False)
-    for at, head in enumerate(server_columns()):
-        table.add_column(Text(head), justify="left" if at == 0 else "right")
-    alone: list[Text] = []
-    for server in look.servers:
-        if server.reading is None:
-            alone.append(Text(redact(f"! {server_line(server)}"), style="red"))
-        else:
-            table.add_row(*(Text(redact(cell)) for cell in server_cells(server)))
+    heads, *rows = table_of(look.servers, screen.columns)
+    for at, head in enumerate(heads):
+        table.add_column(Text(redact(head)), justify="left" if at == 0 else "right")
+    for row in rows:
+        table.add_row(*(Text(redact(cell)) for cell in row))
+    alone = [Text(redact(f"! {server_line(server)}"), style="red") for server in look.servers if not server.reading]
     below = [Text(gpu_line(gpu)) for gpu in look.gpus] + [Text(note, style="yellow") for note in notes(look.servers)]
-    return Group(table, *alone, *below) if table.row_count else Group(*alone, *below)
+    return Group(table, *alone, *below) if len(alone) < len(look.servers) else Group(*alone, *below)

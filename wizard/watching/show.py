@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wizard.i18n import t
-from wizard.text import three_figures
+from wizard.text import display_width, three_figures
 from wizard.watching.gpus import GpuReading
 from wizard.watching.histogram import Quantile
 from wizard.watching.reading import Reading
@@ -35,9 +35,9 @@ def server_columns() -> tuple[str, ...]:
         t("tokens/s"),
         t("prompt tokens/s"),
         t("first token p50"),
-        t("p99"),
+        t("first token p99"),
         t("between p50"),
-        t("p99"),
+        t("between p99"),
     )
 
 
@@ -61,12 +61,19 @@ def server_cells(server: Watched) -> tuple[str, ...]:
     )
 
 
+def table_of(servers: Sequence[Watched], columns: int) -> tuple[tuple[str, ...], ...]:
+    """Rows of cells, the first row its heads: a server a row where the terminal is wide enough, else a column. Servers
+    without a reading are left out."""
+    rows = (server_columns(), *(server_cells(server) for server in servers if server.reading))
+    width = sum(max(map(display_width, column)) + 3 for column in zip(*rows, strict=True))
+    return rows if width <= columns else tuple(zip(*rows, strict=True))
+
+
 def server_line(server: Watched) -> str:
     """One line without a table, for logs and screen readers."""
     if server.reading is None:
         return f"{server.name}: {server.error}"
     heads, cells = server_columns()[1:], server_cells(server)[1:]
-    # The two "p99" follow their own p50.
     pairs = [f"{head} {cell}" for head, cell in zip(heads, cells, strict=True)]
     tail = "" if server.reading.window_s is not None else f" ({t('since its start')})"
     return f"{server.name}: {', '.join(pairs)}{tail}"

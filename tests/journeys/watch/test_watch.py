@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import jsonschema
+import pexpect
 import pytest
 
 KEY = "sk-watch-4f8a1c6e9b2d7035"
@@ -157,3 +158,26 @@ def test_a_driver_that_hangs_makes_nobody_wait(watch: Watch, server: str, driver
 def test_the_key_is_shown_nowhere(watch: Watch, server: str) -> None:
     ran = watch("--base-url", server, "--once", "--json")
     assert KEY not in ran.stdout + ran.stderr
+
+
+def test_on_a_terminal_the_table_changes_in_place(server: str, tmp_path: Path) -> None:
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "wizard", "watch", "--base-url", server, "--count", "2", "--interval", "0.3"],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm",
+            "LLM_SETUP_HOME": str(tmp_path / "own"),
+        },
+        cwd=str(tmp_path),
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=30,
+    )
+    shown = child.read()
+    child.close()
+    assert child.exitstatus == 0
+    assert shown.count("KV used") == 2
+    assert "\x1b[1A" in shown, "the second table goes over the first"

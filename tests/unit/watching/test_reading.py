@@ -9,7 +9,7 @@ import pytest
 from wizard.serving.metrics import known_metrics
 from wizard.watching.gpus import parse_gpu_lines
 from wizard.watching.reading import Snapshot, parse_snapshot, read_window
-from wizard.watching.show import Watched, gpu_line, notes, server_cells, server_columns, server_line
+from wizard.watching.show import Watched, gpu_line, notes, server_cells, server_columns, server_line, table_of
 
 
 def body(tokens: int, *, fast: int = 0, slow: int = 0, started: float | None = None, **more: float) -> str:
@@ -118,6 +118,14 @@ def test_a_row_has_a_cell_for_each_head() -> None:
     for server in (Watched("a", "http://a", reading), Watched("b", "http://b", None, "does not answer")):
         assert len(server_cells(server)) == len(server_columns())
     assert "tokens/s 20.0" in server_line(Watched("a", "http://a", reading))
+
+
+def test_a_narrow_terminal_has_a_column_for_each_server() -> None:
+    reading = read_window([look(0, 0), look(5, 100, slow=3)], 5)
+    servers = [Watched("a", "u", reading), Watched("b", "u", reading), Watched("gone", "u", None, "no")]
+    assert [row[0] for row in table_of(servers, 200)] == ["server", "a", "b"]
+    assert table_of(servers, 80)[0] == ("server", "a", "b")
+    assert "running" in [row[0] for row in table_of(servers, 80)]
 
 
 @pytest.mark.parametrize(
