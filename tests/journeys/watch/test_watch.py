@@ -179,5 +179,5 @@ def test_on_a_terminal_the_table_changes_in_place(server: str, tmp_path: Path) -
     shown = child.read()
     child.close()
     assert child.exitstatus == 0
-    assert shown.count("KV used") == 2
+    assert shown.count("KV used") >= 2
     assert "\x1b[1A" in shown, "the second table goes over the first"
