@@ -37,12 +37,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """A kind of message. says: what it hides. source: who prints it."""
+    """A kind of message. says: what it hides. source: who prints it. harmless: nothing is wrong."""
 
     pattern: re.Pattern[str]
     says: str
     candidates: tuple[Candidate, ...]
     source: str
+    harmless: bool = False
 
 
 @cache
@@ -58,6 +59,7 @@ def all_error_texts() -> tuple[ErrorText, ...]:
                 for c in row["causes"]
             ),
             row["source"],
+            row.get("harmless", False),
         )
         for row in tomllib.loads(text)["text"]
     )
@@ -93,7 +95,7 @@ def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context |
             candidate.code,
             _fill(candidate.what, values),
             saw if place == 0 else "",
-            severity="error" if place == 0 else "warning",
+            severity="info" if row.harmless else "error" if place == 0 else "warning",
             why=t(row.says) if row.says and place == 0 else "",
             commands=candidate.ask,
         )

@@ -99,6 +99,8 @@ def _explain(seen: Seen) -> Problem:
     else:
         family: Family = seen.family or "other"
         code = REQUEST_CODES.get(family) or FRONT_CODES.get(family) or _OTHER_CODES.get(family, "error-in-error-body")
+    if seen.status == 413 and code == "error-in-error-body":
+        code = "proxy-body-limit"
     if code == "key-invalid" and exchange.request.auth == "none":
         code = "key-missing"
     title = t(find_cause(code).title)

@@ -247,8 +247,20 @@ def test_a_report_can_be_attached_to_an_issue(doctor: Doctor, home: Path, endpoi
     assert "model-name-mismatch" in text
     assert "curl" in text
     assert KEY not in text
-    doctor(*chat_of(endpoint.url), "--report", "report.html")
-    assert (home / "report.html").read_text().startswith("<!doctype html>")
+    doctor(*chat_of(endpoint.url, model="other"), "--report", "report.html")
+    page = (home / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "curl -sS -i -X POST" in page
+    assert KEY not in page
+
+
+def test_an_error_text_is_explained_with_what_would_decide(doctor: Doctor) -> None:
+    ended = doctor("--error", "There's an issue with the selected model (m). It may not exist", "--offline")
+    assert (ended.first, ended.code) == ("model-name-mismatch", 1)
+    fix = ended.document["findings"][0]["fix"]
+    assert "To be sure: POST BASE_URL/v1/messages" in fix["text"]
+    assert any("curl" in command for command in fix["commands"])
+    assert "base-url-extra-v1" in [finding["code"] for finding in ended.document["findings"]]
 
 
 def test_offline_sends_nothing(doctor: Doctor, endpoint: TinyEndpoint) -> None:

@@ -59,6 +59,16 @@ ROUTE = "http://127.0.0.1:8000"
             id="claude-two-keys",
         ),
         pytest.param("OAuth token has expired. Please run /login", "oauth-token-expired", id="claude-login-expired"),
+        pytest.param(
+            "Unable to connect to Anthropic services / Failed to connect to api.anthropic.com: ENOTFOUND",
+            "claude-first-start",
+            id="claude-first-start",
+        ),
+        pytest.param(
+            "Ignored unsupported project-local config keys: model_provider",
+            "codex-project-config-ignored",
+            id="codex-project",
+        ),
         # Codex's own
         pytest.param(
             'Error loading config.toml: `wire_api = "chat"` is no longer supported.',
@@ -251,3 +261,14 @@ def test_texts_of_other_programs_lead_to_the_same_causes(row: dict[str, Any]) ->
     """client_texts.jsonl: what SDKs, editors, chat interfaces and proxies print; codes: any of which may come first."""
     context = CONTAINER if row.get("container") else Context("linux")
     assert explain_error(row["text"], context)[0].code in row["codes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Model metadata for `my-model` not found. Defaulting to fallback metadata",
+        "failed to refresh available models: failed to decode models response: missing field `models`",
+    ],
+)
+def test_what_clients_say_without_need_is_no_fault(text: str) -> None:
+    assert {problem.severity for problem in explain_error(text)} == {"info"}
