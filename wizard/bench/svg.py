@@ -52,21 +52,26 @@ def _slow_first_token(one: Figures) -> float | None:
     return one.time_to_first_token_ms.p99 if one.time_to_first_token_ms else None
 
 
+def _step(one: Figures) -> float:
+    """Requests a second where a rate ruled, else how many at once."""
+    return one.rate_per_s or float(one.concurrency)
+
+
 def _colour(number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
 
 
 def _panel(top: int, title: str, lines: dict[str, list[Figures]], values: tuple[tuple[str, Value], ...]) -> list[str]:
-    steps = sorted({one.concurrency for ladder in lines.values() for one in ladder})
+    steps = sorted({_step(one) for ladder in lines.values() for one in ladder})
     found = [value for ladder in lines.values() for one in ladder for _, of in values if (value := of(one)) is not None]
     most = _round_up(max(found, default=1.0))
     right, bottom = _WIDTH - 20, top + _PANEL - _BOTTOM
 
-    def x(concurrency: int) -> float:
+    def x(step: float) -> float:
         """Steps of a ladder grow by factors, so they stand at equal distances."""
         if len(steps) == 1:
             return (_LEFT + right) / 2
-        return _LEFT + (right - _LEFT) * steps.index(concurrency) / (len(steps) - 1)
+        return _LEFT + (right - _LEFT) * steps.index(step) / (len(steps) - 1)
 
     def y(value: float) -> float:
         return bottom - (bottom - top - _TOP) * value / most
@@ -79,10 +84,10 @@ def _panel(top: int, title: str, lines: dict[str, list[Figures]], values: tuple[
             f'<text x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end" fill="#444444">{value:g}</text>'
         )
     for step in steps:
-        parts.append(f'<text x="{x(step):.1f}" y="{bottom + 18}" text-anchor="middle" fill="#444444">{step}</text>')
+        parts.append(f'<text x="{x(step):.1f}" y="{bottom + 18}" text-anchor="middle" fill="#444444">{step:g}</text>')
     for number, ladder in enumerate(lines.values()):
         for dash, of in values:
-            points = [(x(one.concurrency), y(value)) for one in ladder if (value := of(one)) is not None]
+            points = [(x(_step(one)), y(value)) for one in ladder if (value := of(one)) is not None]
             path = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
             style = f'fill="none" stroke="{_colour(number)}" stroke-width="2"'
             parts.append(f'<polyline points="{path}" {style}{f""" stroke-dasharray="{dash}" """ if dash else ""}/>')

@@ -72,3 +72,11 @@ def test_higher_values_are_higher_in_the_picture() -> None:
     root = ElementTree.fromstring(render_svg([figures("a", 0.1), figures("b", 0.4)]))
     heights = [float(circle.attrib["cy"]) for circle in root.findall(f"{SVG}circle")]
     assert heights[0] > heights[2]
+
+
+def test_at_rates_the_picture_goes_by_rate_not_by_how_many_were_under_way() -> None:
+    ladder = [figures("a", 0.1, concurrency=9, rate=0.5), figures("a", 0.2, concurrency=3, rate=2.0)]
+    root = ElementTree.fromstring(render_svg(ladder))
+    assert {"0.5", "2"} <= {element.text for element in root.findall(f"{SVG}text")}
+    across = [float(circle.attrib["cx"]) for circle in root.findall(f"{SVG}circle")]
+    assert across[0] < across[1]
