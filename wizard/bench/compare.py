@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from wizard.bench.figures import Figures, percentile
 from wizard.bench.samples import Sample
@@ -17,6 +17,14 @@ Quantity = Literal["time_to_first_token_ms", "time_per_output_token_ms", "end_to
 # What a target was put under: (requests a second or 0, at once or 0). Ascending is rising.
 Load = tuple[float, float]
 
+T = TypeVar("T")
+
+_QUANTITIES: tuple[Quantity, ...] = (
+    "time_to_first_token_ms",
+    "time_per_output_token_ms",
+    "end_to_end_ms",
+    "output_tokens_per_s",
+)
 _RESAMPLES = 500
 # More samples than this tell the bootstrap nothing that so many do not.
 _MOST_SAMPLES = 400
@@ -96,10 +104,10 @@ def compute_ratios(taken: Sequence[Taken], seed: int = 0) -> tuple[Ratio, ...]:
     found: list[Ratio] = []
     for (load, cache), (first, *others) in by_load.items():
         for other in others:
-            for quantity, estimate in _ESTIMATES.items():
+            for quantity in _QUANTITIES:
                 if quantity == "output_tokens_per_s" and load[0]:
                     continue  # at a rate it is the rate that sets the throughput
-                interval = _interval(_good(first[1]), _good(other[1]), estimate, seed)
+                interval = _interval(quantity, _good(first[1]), _good(other[1]), seed)
                 if interval:
                     names = (first[0].target, other[0].target)
                     found.append(Ratio(quantity, *names, load, cache, *interval))
@@ -110,43 +118,40 @@ def _good(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if not sample.error][:_MOST_SAMPLES]
 
 
-def _median(values: Sequence[float]) -> float | None:
-    return percentile(sorted(values), 50) if values else None
-
-
-def _first_token(samples: Sequence[Sample]) -> float | None:
-    return _median([sample.time_to_first_token_s for sample in samples])
-
-
-def _per_token(samples: Sequence[Sample]) -> float | None:
-    return _median([value for sample in samples if (value := sample.time_per_output_token_s) is not None])
-
-
-def _end_to_end(samples: Sequence[Sample]) -> float | None:
-    return _median([sample.end_to_end_s for sample in samples])
-
-
-def _throughput(samples: Sequence[Sample]) -> float | None:
-    """Tokens a second of one place; with as many places on both sides the ratio is that of the throughputs."""
-    seconds = sum(sample.end_to_end_s for sample in samples)
-    return sum(sample.output_tokens for sample in samples) / seconds if seconds else None
-
-
-_ESTIMATES: dict[Quantity, Callable[[Sequence[Sample]], float | None]] = {
-    "time_to_first_token_ms": _first_token,
-    "time_per_output_token_ms": _per_token,
-    "end_to_end_ms": _end_to_end,
-    "output_tokens_per_s": _throughput,
+# What of a sample the median is taken of.
+_VALUES: dict[Quantity, Callable[[Sample], float | None]] = {
+    "time_to_first_token_ms": lambda sample: sample.time_to_first_token_s,
+    "time_per_output_token_ms": lambda sample: sample.time_per_output_token_s,
+    "end_to_end_ms": lambda sample: sample.end_to_end_s,
 }
 
 
+def _median(values: Sequence[float]) -> float:
+    return percentile(sorted(values), 50)
+
+
+def _throughput(pairs: Sequence[tuple[int, float]]) -> float:
+    """Tokens a second of one place; with as many places on both sides the ratio is that of the throughputs."""
+    seconds = sum(seconds for _, seconds in pairs)
+    return sum(tokens for tokens, _ in pairs) / seconds if seconds else 0.0
+
+
 def _interval(
-    first: Sequence[Sample],
-    second: Sequence[Sample],
-    estimate: Callable[[Sequence[Sample]], float | None],
-    seed: int,
+    quantity: Quantity, first: Sequence[Sample], second: Sequence[Sample], seed: int
 ) -> tuple[float, float, float] | None:
-    """(ratio, low, high) by the percentile bootstrap (Efron): each side is drawn again from itself."""
+    """(ratio, low, high); None where a side has nothing to compare."""
+    if quantity == "output_tokens_per_s":
+        pairs = [[(sample.output_tokens, sample.end_to_end_s) for sample in side] for side in (first, second)]
+        return _bootstrap(pairs[0], pairs[1], _throughput, seed)
+    of = _VALUES[quantity]
+    values = [[value for sample in side if (value := of(sample)) is not None] for side in (first, second)]
+    return _bootstrap(values[0], values[1], _median, seed)
+
+
+def _bootstrap(
+    first: Sequence[T], second: Sequence[T], estimate: Callable[[Sequence[T]], float], seed: int
+) -> tuple[float, float, float] | None:
+    """The percentile bootstrap (Efron): each side is drawn again from itself."""
     if not first or not second:
         return None
     one, other = estimate(first), estimate(second)
