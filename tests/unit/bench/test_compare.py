@@ -68,13 +68,13 @@ def test_few_and_scattered_samples_give_a_wide_interval() -> None:
 
 def test_the_interval_holds_the_true_ratio_about_95_times_of_100() -> None:
     inside = 0
-    for seed in range(60):
+    for seed in range(30):
         ratios = compute_ratios(
             [taken("a", 0.1, 0.01, seed=seed, jitter=0.4), taken("b", 0.15, 0.01, seed=seed, jitter=0.4)]
         )
         found = ratio_of(ratios, "time_to_first_token_ms")
         inside += found.low <= 1.5 <= found.high
-    assert 52 <= inside <= 60
+    assert 26 <= inside <= 30
 
 
 def test_only_equal_loads_are_compared() -> None:
