@@ -7,6 +7,7 @@ the place that answers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -152,7 +153,6 @@ def post(
     auth: AuthStyle | None = None,
     *,
     generates: bool = True,
-    tokens: int = 40,
     headers: tuple[tuple[str, str], ...] = (),
     user_agent: str = "",
     direct: bool = False,
@@ -180,7 +180,18 @@ def post(
     summary = RequestSummary(
         "POST", url, style if spot.key or style == "wrong" else "none", shown or body, past, (*extra, *headers)
     )
-    return Probe(name, request, summary, generates, tokens)
+    return Probe(name, request, summary, generates, _most_tokens(body, first_byte_is_enough) if generates else 0)
+
+
+# An answer that is hung up at its first byte goes on until the server notices.
+_UNREAD_TOKENS = 32
+
+
+def _most_tokens(body: dict[str, Any], cut: bool) -> int:
+    """What a request may cost at most: its own text and the answer that it allows."""
+    limits = (body.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"))
+    answer = _UNREAD_TOKENS if cut else next((limit for limit in limits if isinstance(limit, int)), 0)
+    return len(json.dumps(body)) // _CHARACTERS_PER_TOKEN + answer
 
 
 def url_of(base: str, wire: Wire) -> str:
@@ -363,7 +374,7 @@ _PIXEL = (
 def plan_roomy(spot: Spot) -> Iterator[Probe]:
     """The plain question with room for thinking: only worth its tokens where the short answer was empty."""
     body = hello_body(spot.model, spot.wire, ROOMY_TOKENS)
-    yield post(f"{spot.wire}.roomy", url_of(spot.base, spot.wire), spot, body, tokens=ROOMY_TOKENS)
+    yield post(f"{spot.wire}.roomy", url_of(spot.base, spot.wire), spot, body)
 
 
 # A client's first request is measured in tokens; of English text about four characters make one.
@@ -387,7 +398,6 @@ def plan_own_size(target: Target, spot: Spot) -> Iterator[Probe]:
         spot,
         _asked_after(text, spot),
         shown=_asked_after(f"{_FILLER}… ({characters} characters) ", spot),
-        tokens=tokens + 16,
         first_byte_is_enough=True,
     )
 
@@ -403,7 +413,7 @@ def plan_long_stream(spot: Spot, *, vllm: bool) -> Iterator[Probe]:
     body["messages"] = [{"role": "user", "content": "Count from 1 to 60, digits and commas only."}]
     if vllm:
         body |= {"min_tokens": _LONG_STREAM_TOKENS, "ignore_eos": True}
-    yield post(LONG_STREAM, url, spot, body, tokens=_LONG_STREAM_TOKENS + 20)
+    yield post(LONG_STREAM, url, spot, body)
 
 
 def _asked_after(text: str, spot: Spot) -> dict[str, Any]:
@@ -555,7 +565,7 @@ def _plan_messages(target: Target, spot: Spot) -> Iterator[Probe]:
         metadata={"user_id": "doctor"},
     )
     counted = {"model": spot.model, "messages": [{"role": "user", "content": HELLO}]}
-    yield post("count-tokens", url + "/count_tokens?beta=true", spot, counted, generates=False, tokens=0)
+    yield post("count-tokens", url + "/count_tokens?beta=true", spot, counted, generates=False)
     small = [target.small_model] if target.small_model else list(manner_of(target.client).small_models)
     for name in small:
         if name and name != spot.model:
