@@ -52,9 +52,7 @@ def install_runtime(
     An install that was interrupted goes on in the same folder. Raises ProblemError: no room, no network, no fitting
     Python, or an environment that did not become what was wanted.
     """
-    choice = choose_build(machine)
-    if build is not None and build != choice.build:
-        choice = BuildChoice(build, t("It was asked for."))
+    choice = _choice(machine, build)
     version = version or install_plan.TESTED_VERSION
     folder = world.paths.runtimes / runtime_name(choice.build, version)
     done = _complete(world, folder)
@@ -67,6 +65,29 @@ def install_runtime(
     plan = plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)
     with writable(folder.parent), installing(folder):
         return _complete(world, folder) or _install(world, screen, plan)
+
+
+def _choice(machine: Machine, build: Build | None) -> BuildChoice:
+    """The build for this machine, or the one that was asked for. Raises ProblemError where that cannot run here, before
+    gigabytes of it are fetched."""
+    choice = choose_build(machine)
+    if build is None or build == choice.build:
+        return choice
+    cuda = re.match(r"\d+", machine.driver_cuda or "")
+    if build == "cuda" and cuda and int(cuda[0]) < 12:
+        raise ProblemError(
+            Problem(
+                "driver-too-old",
+                t("The NVIDIA driver is too old for vLLM's CUDA build."),
+                choice.reason,
+                (t("driver {version}, CUDA {cuda}", version=machine.driver_version or "?", cuda=machine.driver_cuda),),
+                fix=Fix(
+                    t("Update the driver, or take the CPU build."),
+                    ("nvidia-smi", "llm-setup runtime install --build cpu"),
+                ),
+            )
+        )
+    return BuildChoice(build, t("It was asked for."))
 
 
 @contextmanager
@@ -97,9 +118,7 @@ def _lock_of(folder: Path) -> Path:
 
 def plan_new_runtime(world: World, machine: Machine, version: str | None, *, build: Build | None = None) -> InstallPlan:
     """What would be installed here, and how; only indexes are asked whether they answer."""
-    choice = choose_build(machine)
-    if build is not None and build != choice.build:
-        choice = BuildChoice(build, choice.reason)
+    choice = _choice(machine, build)
     version = version or install_plan.TESTED_VERSION
     folder = world.paths.runtimes / runtime_name(choice.build, version)
     return plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)

@@ -23,7 +23,7 @@ from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 from wizard.secret import Secret
 from wizard.serving.container import CACHE_INSIDE, Mount, container_name, plan_container_run
-from wizard.serving.deaths import Remedy, find_deaths_in_bytes
+from wizard.serving.deaths import Remedy, all_deaths, find_deaths_in_bytes
 from wizard.serving.endings import plan_end_problem, plan_stall_problem
 from wizard.serving.phases import Patience, PhaseTime, Progress, advance, patience_for, phase_title
 from wizard.serving.record import ServerRecord, check_name
@@ -262,6 +262,7 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
             return _noted_ready(world, record, health)
         screen.step("running", t("wait for `{name}`, which is starting already", name=record.name))
     watch = _Watch(world, screen, record)
+    all_deaths()  # read now, while the server is busy, and not between its death and what we say of it
     try:
         while True:
             code = world.processes.exit_code(record.pid)
@@ -270,7 +271,8 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
             if not alive:
                 raise _death(world, record, code, progress)
             if watch.worth_asking():
-                health = ask_health(world, record)
+                # One that accepts and does not answer must not keep us from seeing it die.
+                health = ask_health(world, record, timeout_s=3.0 if progress.announced_ready else 1.0)
                 strangers = _strangers_on(world, record) if progress.announced_ready or health.ready else ()
                 if strangers:
                     if started.ours:

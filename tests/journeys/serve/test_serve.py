@@ -266,21 +266,9 @@ def test_several_servers_have_names_and_ports_of_their_own(place: Place) -> None
     assert place.processes() == []
 
 
-def _log_keepers(place: Place) -> list[str]:
-    lines = [entry.read_bytes().decode() for entry in Path("/proc").glob("[0-9]*/cmdline") if _readable(entry)]
-    return [line for line in lines if "log_child.py" in line and str(place.servers) in line]
-
-
-def _readable(path: Path) -> bool:
-    try:
-        return bool(path.read_bytes())
-    except OSError:
-        return False
-
-
 def test_a_log_stays_bounded_while_its_server_runs(place: Place) -> None:
     place.serve(standin="ok;chatty=80")
-    assert len(_log_keepers(place)) == 1
+    assert len(place.log_keepers()) == 1
     log = place.servers / "local.log"
     wait_until(lambda: log.stat().st_blocks * 512 < 20 * 2**20, timeout_s=30, what="the log is cut")
     cut = place.servers / "local.log.1"
@@ -288,7 +276,7 @@ def test_a_log_stays_bounded_while_its_server_runs(place: Place) -> None:
     assert place.run("logs", "-n", "1", "--plain").stdout.strip()
     assert place.state() == "ready"
     place.run("stop")
-    wait_until(lambda: not _log_keepers(place), what="the keeper ends with its server")
+    wait_until(lambda: not place.log_keepers(), what="the keeper ends with its server")
 
 
 def test_logs_shows_the_last_lines_and_follows_until_the_end(place: Place) -> None:

@@ -305,3 +305,15 @@ def test_while_one_run_installs_the_list_says_so_and_another_does_not_begin(
     assert document["half_installed"] == []
     assert seen[1:] == ["install-busy", "runtime-in-use"]
     assert sorted(path.name for path in world.paths.runtimes.iterdir()) == ["0.32.0-cpu"]
+
+
+def test_a_driver_too_old_for_the_build_that_was_asked_for_is_found_before_the_download(
+    world: World, screen: Screen, processes: FakeProcesses
+) -> None:
+    gpu = Gpu(0, "NVIDIA L4", "nvidia", 22.5, 22.0, compute_capability="8.9")
+    machine = replace(CPU_MACHINE, gpus=(gpu,), driver_version="470.256.02", driver_cuda="11.4")
+    with pytest.raises(ProblemError) as caught:
+        install_runtime(world, screen, machine, build="cuda")
+    assert _code(caught) == "driver-too-old"
+    assert "470.256.02" in caught.value.problem.saw[0]
+    assert processes.streamed == []

@@ -238,3 +238,59 @@ def test_a_node_talks_over_the_network_that_reaches_the_first_machine() -> None:
 
 def test_the_cpu_build_gets_no_scripts_for_ray_which_it_cannot_use() -> None:
     assert set(_render("multi-node", replace(VALUES, build="cpu"))) == {"node-0.sh", "node-1.sh"}
+
+
+# Of the chart vllm-stack 0.1.12 (values.schema.json): what it knows, as far as it concerns us.
+STACK = {
+    "servingEngineSpec": dict,
+    "servingEngineSpec.runtimeClassName": str,
+    "servingEngineSpec.vllmApiKey": dict,
+    "servingEngineSpec.vllmApiKey.secretName": str,
+    "servingEngineSpec.vllmApiKey.secretKey": str,
+    "servingEngineSpec.modelSpec": list,
+    "servingEngineSpec.startupProbe": dict,
+    "servingEngineSpec.startupProbe.initialDelaySeconds": int,
+    "servingEngineSpec.startupProbe.periodSeconds": int,
+    "servingEngineSpec.startupProbe.failureThreshold": int,
+    "routerSpec": dict,
+    "routerSpec.routingLogic": str,
+}
+STACK_MODEL = {
+    "name": str,
+    "repository": str,
+    "tag": str,
+    "modelURL": str,
+    "replicaCount": int,
+    "requestCPU": int,
+    "requestMemory": str,
+    "requestGPU": int,
+    "pvcStorage": str,
+    "shmSize": str,
+    "vllmConfig": dict,
+    "vllmConfig.extraArgs": list,
+    "env": list,
+}
+
+
+def _typed(value: object, path: str = "") -> dict[str, type]:
+    """Each key of nested tables, with the type of what it holds."""
+    found: dict[str, type] = {}
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = f"{path}.{key}".lstrip(".")
+            found |= {name: type(inner)} | _typed(inner, name)
+    return found
+
+
+@pytest.mark.parametrize("build", ["cuda", "cpu"])
+def test_the_production_stacks_values_are_those_that_its_chart_knows(build: str) -> None:
+    files = _render("production-stack", replace(VALUES, build=build, gpus=0 if build == "cpu" else 2))
+    values = YAML(typ="safe").load(files["values.yaml"].text)
+    (model,) = values["servingEngineSpec"]["modelSpec"]
+    assert _typed(values).items() <= STACK.items()
+    assert _typed(model).items() <= STACK_MODEL.items()
+    assert all(set(row) == {"name", "value"} for row in model["env"])
+    secret = YAML(typ="safe").load(files["secret.yaml"].text)
+    key = values["servingEngineSpec"]["vllmApiKey"]
+    assert secret["metadata"]["name"] == key["secretName"]
+    assert secret["stringData"] == {key["secretKey"]: KEY}
