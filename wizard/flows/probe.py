@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from wizard.doctor import probes
+from wizard.doctor.checks.request import CODES as REQUEST_CODES
 from wizard.doctor.checks.way import is_local
 from wizard.doctor.observations import AddressResult, Exchange, NetworkFacts, Observations, ProxyRoute, Target
 from wizard.doctor.probes import Probe, Spot, candidates, spot_of
@@ -238,23 +239,7 @@ def estimate_cost(target: Target, limits: Limits) -> tuple[int, int]:
 
 
 # Replies after which variations of the request can tell something.
-_TELLING = (
-    "tools-off",
-    "tool-type",
-    "max-tokens",
-    "context",
-    "no-template",
-    "developer-role",
-    "no-system-role",
-    "role-order",
-    "content-parts",
-    "beta-fields",
-    "parameter",
-    "schema",
-    "model",
-    "server-error",
-    "other",
-)
+_TELLING = (*REQUEST_CODES, "model", "server-error", "other")
 
 
 def behaviour_spot(reach: Reach, spot: Spot) -> Spot | None:

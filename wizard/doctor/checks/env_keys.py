@@ -9,6 +9,7 @@ from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
 from wizard.doctor.client_files import find_files, host_of, shell_lines, shown
 from wizard.doctor.engine import Check, Unseen, Verdict
+from wizard.doctor.key_owners import is_a_provider, owner_of
 from wizard.doctor.observations import Observations
 from wizard.i18n import t
 from wizard.problems import Problem, Severity
@@ -28,20 +29,6 @@ _BY_CLIENT = {
 _KEY_NAME = re.compile(r"(?:API_KEY|AUTH_TOKEN|_API_TOKEN|ACCESS_KEY)$|^HF_TOKEN$")
 _NOT_OURS = re.compile(r"^(?:AWS_|GITHUB_|GITLAB_|NPM_|CI_|SSH_|KUBE|GOOGLE_APPLICATION|PYPI_|DOCKER_)")
 
-# Prefixes that one provider alone issues, and its hosts.
-_PROVIDERS = (
-    ("sk-ant-", "Anthropic", r"(?:^|\.)(?:anthropic\.com|claude\.ai)$"),
-    ("sk-or-", "OpenRouter", r"(?:^|\.)openrouter\.ai$"),
-    ("sk-proj-", "OpenAI", r"(?:^|\.)openai\.com$"),
-    ("sk-svcacct-", "OpenAI", r"(?:^|\.)openai\.com$"),
-    ("gsk_", "Groq", r"(?:^|\.)groq\.com$"),
-    ("AIza", "Google", r"(?:^|\.)googleapis\.com$"),
-    ("xai-", "xAI", r"(?:^|\.)x\.ai$"),
-    ("hf_", "Hugging Face", r"(?:^|\.)(?:huggingface\.co|hf\.space|huggingface\.cloud)$"),
-    ("nvapi-", "NVIDIA", r"(?:^|\.)nvidia\.com$"),
-    ("pplx-", "Perplexity", r"(?:^|\.)perplexity\.ai$"),
-    ("csk-", "Cerebras", r"(?:^|\.)cerebras\.ai$"),
-)
 _EXAMPLE = re.compile(
     r"^(?:sk-)?(?:your|my|the|insert|enter|replace|change)[-_ ]?(?:own[-_ ])?[\w -]*"
     r"(?:key|token|secret|me|here)[\w -]*$"
@@ -192,13 +179,11 @@ def key_owner(seen: Observations) -> Verdict:
 def foreign_provider(key: str, url: str) -> tuple[str, bool] | None:
     """Whose key it is, when it is not the host's; and whether the host is sure to refuse it, being another provider."""
     host = host_of(url)
-    owner = next((row for row in _PROVIDERS if key.strip().startswith(row[0])), None)
+    owner = owner_of(key)
     if not host or is_local(host):
         return None
     if owner is not None:
-        if re.search(owner[2], host):
-            return None
-        return owner[1], any(re.search(hosts, host) for _, _, hosts in _PROVIDERS)
+        return None if owner.hosts.search(host) else (owner.provider, is_a_provider(host))
     if re.search(r"(?:^|\.)anthropic\.com$", host) and re.match(r"sk-(?!ant-)", key.strip()):
         return t("another provider"), True
     return None

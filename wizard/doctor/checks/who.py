@@ -9,30 +9,13 @@ from wizard.doctor.bodies import read_body
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, give_key, manner, target_of, unseen
+from wizard.doctor.key_owners import owner_of
 from wizard.doctor.listing import key_by_list, only_listed
 from wizard.doctor.observations import Observations, Target
 from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
 from wizard.i18n import t
 from wizard.problems import Problem
 
-# Prefixes of keys and the hosts they belong to. Only prefixes that no gateway issues for itself.
-_PROVIDERS: tuple[tuple[str, str, str], ...] = (
-    ("sk-ant-", "Anthropic", r"anthropic\.com$|claude\.ai$"),
-    ("sk-or-", "OpenRouter", r"openrouter\.ai$"),
-    ("sk-proj-", "OpenAI", r"openai\.com$"),
-    ("sk-svcacct-", "OpenAI", r"openai\.com$"),
-    ("gsk_", "Groq", r"groq\.com$"),
-    ("AIza", "Google", r"googleapis\.com$"),
-    ("xai-", "xAI", r"x\.ai$"),
-    ("hf_", "Hugging Face", r"huggingface\.co$|hf\.space$|endpoints\.huggingface\.cloud$"),
-    ("nvapi-", "NVIDIA", r"nvidia\.com$"),
-    ("pplx-", "Perplexity", r"perplexity\.ai$"),
-    ("csk-", "Cerebras", r"cerebras\.ai$"),
-    ("ghp_", "GitHub", r"github\.(?:com|ai)$|githubcopilot\.com$|azure\.com$"),
-    ("github_pat_", "GitHub", r"github\.(?:com|ai)$|githubcopilot\.com$|azure\.com$"),
-    ("fw_", "Fireworks", r"fireworks\.ai$"),
-    ("tgp_", "Together", r"together\.(?:ai|xyz)$"),
-)
 # Words by which a gateway speaks of its own keys; `Invalid API key` may be anybody's.
 _OWN_KEY_TEXT = re.compile(
     r"令牌|token_not_found|valid_token|verificationtoken|proxy server token|virtual key|token_invalid|this token|"
@@ -261,12 +244,8 @@ def _known_to_gateway(seen: Observations, target: Target, text: str) -> bool:
 
 
 def _foreign(target: Target) -> str:
-    key = target.key.reveal().strip() if target.key else ""
-    host = _host(target)
-    for prefix, provider, hosts in _PROVIDERS:
-        if key.startswith(prefix):
-            return "" if re.search(hosts, host) else provider
-    return ""
+    owner = owner_of(target.key.reveal()) if target.key else None
+    return "" if owner is None or owner.hosts.search(_host(target)) else owner.provider
 
 
 def _host(target: Target) -> str:
