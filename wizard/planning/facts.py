@@ -98,6 +98,10 @@ class ModelFacts:
     qk_nope_head_dim: int = 0
     q_lora_rank: int = 0
     indexer_head_dim: int = 0
+    # Tokens that a stored state of each layer stands for, 0 where only a window is kept; and bits of a routed expert's
+    # weight, where not those of the others (DeepSeek V4).
+    compress_ratios: tuple[int, ...] = ()
+    expert_bits: float = 0.0
     # Layers that keep a plain key more for choosing blocks, and its dimension (MiniMax M3).
     block_index_layers: int = 0
     block_index_dim: int = 0
@@ -381,6 +385,8 @@ def parse_model_config(
         qk_nope_head_dim=text.count("qk_nope_head_dim", default=128 if latent else 0, least=0),
         q_lora_rank=text.count("q_lora_rank", default=0, least=0),
         indexer_head_dim=text.count("index_head_dim", default=0, least=0),
+        compress_ratios=_compress_ratios(text, layers),
+        expert_bits=4.25 if text.config.get("expert_dtype") == "fp4" else 0.0,
         block_index_layers=chosen.count(1) if isinstance(chosen, list) else 0,
         block_index_dim=_Reader(model, block_index).count("sparse_index_dim", default=0, least=0),
         full_kv_heads=text.count("num_global_key_value_heads", default=0, least=0),
@@ -395,7 +401,7 @@ def parse_model_config(
         both_in_each_layer=architecture.startswith("FalconH1"),
         rope_cache_rows=_rope_cache_rows(text),
         rope_dim=text.count("qk_rope_head_dim", default=head_dim)
-        if latent
+        if latent or architecture.startswith("DeepseekV4")
         else _rope_dim(text, architecture, head_dim),
         recurrent=recurrent,
         vision=vision,
@@ -409,6 +415,14 @@ def parse_model_config(
         serve_as=serve_as or model,
         source=source,
     )
+
+
+def _compress_ratios(text: _Reader, layers: int) -> tuple[int, ...]:
+    """One for each layer; entries of prediction heads come after them."""
+    told = text.config.get("compress_ratios")
+    if not isinstance(told, list) or not _are_counts(told) or len(told) < layers or min(told) < 0:
+        return ()
+    return tuple(told[:layers])
 
 
 def _are_counts(values: list[Any]) -> bool:

@@ -53,7 +53,7 @@ def command_flags(
     )
     _put_settings(facts, choice, put)
     for name, value in argument_pairs(entry.base_args if entry else ()):
-        if name not in _OURS:
+        if name not in _OURS or (facts.compress_ratios and name in ("--block-size", "--kv-cache-dtype")):
             put(name, value, t("vLLM's recipe for this model asks for it."), "catalogue")
     _put_parsers(facts, entry, choice.knobs.version, put, warnings)
     _put_remote_code(facts, intent, entry, put, warnings)

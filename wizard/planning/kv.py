@@ -6,6 +6,7 @@ platforms/interface.py (block sizes of hybrid models); what older versions did o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -236,6 +237,8 @@ def _unified(pages: list[Page]) -> list[Page]:
 
 def cache_groups(facts: ModelFacts, setup: CacheSetup) -> tuple[Group, ...]:
     """Groups of layers, as v1/core/kv_cache_utils.py `get_kv_cache_groups` makes them."""
+    if facts.compress_ratios:
+        return _compressed_groups(facts, setup)
     flat = [(index, page) for index, pages in enumerate(layer_pages(facts, setup)) for page in pages]
     if not flat:
         return ()
@@ -262,6 +265,80 @@ def cache_groups(facts: ModelFacts, setup: CacheSetup) -> tuple[Group, ...]:
         count = cdiv(len(layers), size)
         groups += [Group(page, tuple(layers[at::count]), (page.size,) * size) for at in range(count)]
     return tuple(groups)
+
+
+# DeepSeek V4's pages; vLLM 0.32 models/deepseek_v4/{attention,compressor}.py, v1/attention/backends/mla/sparse_swa.py.
+_V4_BLOCK = 256
+_V4_WINDOW_BLOCK = 64
+_V4_STATE_BYTES = 584
+_V4_ALIGN = 576
+# Compression: tokens of a block of its running state, and how many states overlap.
+_V4_COMPRESSORS = {4: (4, 2), 128: (8, 1)}
+
+
+def _compressed_groups(facts: ModelFacts, setup: CacheSetup) -> tuple[Group, ...]:
+    """Groups of a model that stores one state for several tokens: its states and their index, windows of the last
+    tokens, and windows of what is being compressed.
+
+    v1/core/kv_cache_utils.py v0.32 `_get_packed_kv_cache_groups`; checked against the groups of issue 54703.
+    """
+
+    def padded(size: int) -> int:
+        return cdiv(size, _V4_ALIGN) * _V4_ALIGN
+
+    key_bytes = facts.indexer_head_dim + 4 * cdiv(facts.indexer_head_dim, 128)
+    last = facts.layers - 1
+    states: list[tuple[int, int]] = []
+    windows = [(index, padded(_V4_WINDOW_BLOCK * _V4_STATE_BYTES)) for index in range(facts.layers)]
+    windows += [(last, windows[0][1])] * setup.draft_layers
+    running: dict[int, list[tuple[int, int]]] = {}
+    for index, ratio in enumerate(facts.compress_ratios):
+        if ratio <= 1:
+            continue
+        states.append((index, padded(_V4_BLOCK // ratio * _V4_STATE_BYTES)))
+        block, overlap = _V4_COMPRESSORS.get(ratio, (8, 1))
+        kept = running.setdefault(ratio, [])
+        # Key and score of each state, fp32.
+        kept.append((index, padded(block * 2 * overlap * facts.head_dim * 4)))
+        if ratio == 4 and facts.indexer_head_dim:
+            states.append((index, padded(_V4_BLOCK // ratio * key_bytes)))
+            kept.append((index, padded(block * 2 * overlap * facts.indexer_head_dim * 4)))
+    buckets = [
+        (Page("full", _V4_BLOCK, 0), states),
+        (Page("sliding", _V4_WINDOW_BLOCK, 0, facts.sliding_window), windows),
+    ]
+    for ratio, kept in running.items():
+        block, overlap = _V4_COMPRESSORS.get(ratio, (8, 1))
+        buckets.append((Page("sliding", block, 0, overlap * ratio), kept))
+    return _packed(buckets)
+
+
+def _packed(buckets: list[tuple[Page, list[tuple[int, int]]]]) -> tuple[Group, ...]:
+    """Buckets of (layer, page size), split so that all groups hold about as many layers of each size."""
+    counts = []
+    for _, layers in buckets:
+        of_size = Counter(size for _, size in layers)
+        counts.append((max(of_size.values(), default=0), len(set(of_size.values())) == 1, len(of_size)))
+    floor = max((most for most, balanced, sizes in counts if balanced and sizes > 1), default=0)
+    repeats = _near_divisor([most for most, balanced, _ in counts if balanced], floor) if floor else 0
+    groups = []
+    for (page, layers), (most, balanced, _) in zip(buckets, counts, strict=True):
+        parts = cdiv(most, repeats) if balanced and repeats else 1
+        by_size: dict[int, list[int]] = {}
+        for index, size in layers:
+            by_size.setdefault(size, []).append(index)
+        for at in range(parts if layers else 0):
+            members = [(index, size) for size, all_of in by_size.items() for index in all_of[at::parts]]
+            sizes = tuple(size for _, size in members)
+            groups.append(Group(replace(page, size=max(sizes)), tuple(index for index, _ in members), sizes))
+    return tuple(groups)
+
+
+def _near_divisor(values: list[int], least: int) -> int:
+    """The divisor from `least` on that rounds these up by the least in all, the largest of those that do
+    (v1/core/kv_cache_utils.py `_approximate_gcd`)."""
+    best = max(1, least)
+    return min(range(best, max(values) + 1), key=lambda d: (sum(-value % d for value in values), -d), default=best)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,9 @@ def checkpoint_estimate(facts: ModelFacts) -> int:
         group = facts.quantization.group_size
         # A scale of 16 bits and a zero point for each group of values.
         width = bits / 8 + ((2.5 / group) if group and bits < 8 else 0)
-    return int(body * width + tables * plain)
+    experts = sum(_expert_parameters(facts) for index in range(facts.dense_layers, facts.layers))
+    finer = experts * (width - facts.expert_bits / 8) if facts.expert_bits else 0.0
+    return int(body * width - finer + tables * plain)
 
 
 def stored_bytes(facts: ModelFacts, dtype: str) -> float:
@@ -560,6 +562,7 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
         other_error,
         0.2 * encoder,
         0.003 * engine.total_gib,
+        0.05 * max(0.0, worst.kv_gib) if facts.compress_ratios else 0.0,
         by_chance if rule(engine.version, "sampler-by-chance") else 0.0,
         _COMPILE_CACHE_GIB if rule(engine.version, "graphs-reserved") and not engine.enforce_eager else 0.0,
     )

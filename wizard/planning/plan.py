@@ -163,11 +163,13 @@ def _alternatives(
         add(t("Less context: {n} tokens.", n=here.longest), facts, _pin(intent, "--max-model-len", str(here.longest)))
     elif here.starts and here.max_model_len >= 16_384:
         half = here.max_model_len // 2
-        add(
-            t("Half the context ({n} tokens), twice as many requests at once.", n=half),
-            facts,
-            _pin(intent, "--max-model-len", str(half)),
-        )
+        # Where states and windows take most of the cache, a shorter request needs about as much.
+        if here.layout.concurrency(here.blocks, half) >= 1.8 * here.concurrency:
+            add(
+                t("Half the context ({n} tokens), twice as many requests at once.", n=half),
+                facts,
+                _pin(intent, "--max-model-len", str(half)),
+            )
     if not here.starts and not too_heavy and not knobs.enforce_eager and knobs.device != "cpu":
         add(t("Without CUDA graphs: less memory, slower replies."), facts, _pin(intent, "--enforce-eager", None))
     found.sort(key=lambda one: (not one.fits, -one.kv_tokens))

@@ -387,8 +387,8 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
     knobs = outcome.knobs
     if machine.wsl:
         warnings.append(t("Under WSL2 the GPU's free memory is not exact; the cache may come out larger or smaller."))
-    if facts.architecture.startswith("DeepseekV4"):
-        warnings.append(t("This model packs its cache in ways that this plan only approximates; expect more tokens."))
+    if facts.compress_ratios:
+        warnings.append(t("Few starts of this model were seen; they held up to a tenth more tokens than planned."))
     if knobs.tensor_parallel > 1 and machine.shm_total_gib is not None and machine.shm_total_gib < 1:
         warnings.append(
             t(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from wizard.planning.catalogue import catalogue_facts
 from wizard.planning.facts import ModelFacts
 from wizard.planning.kv import CacheSetup, block_tokens, cache_groups, kv_layout, partition
 from wizard.planning.versions import parse_version
@@ -223,3 +224,36 @@ def test_chunks_count_as_full_attention_before_014(facts: Facts) -> None:
     made = facts(architectures=["Llama4ForCausalLM"], attention_chunk_size=8192)
     assert len(cache_groups(made, setup("0.13.0"))) == 1
     assert len(cache_groups(made, setup("0.15.0"))) == 4
+
+
+def test_compressed_caches_are_grouped_as_vllm_groups_them() -> None:
+    """DeepSeek V4 Flash; groups and page sizes as instrumented in github.com/vllm-project/vllm/issues/54703."""
+    found = catalogue_facts("deepseek-ai/DeepSeek-V4-Flash")
+    assert found is not None
+    layout = kv_layout(found, CacheSetup(parse_version("0.28.1"), in_flight_tokens=8192))
+    assert [(len(g.layers), sum(g.page_sizes), g.page.block) for g in layout.groups] == [
+        (62, 1_002_240, 256),
+        (22, 823_680, 64),
+        (21, 786_240, 64),
+        (42, 870_912, 4),
+        (20, 656_640, 8),
+    ]
+    assert layout.block_bytes() == 1_002_240
+
+
+@pytest.mark.parametrize(
+    ("pool_gib", "length", "in_flight", "printed"),
+    [
+        # Both of issue 51041, vLLM 0.26 on two H20.
+        pytest.param(7.01, 912_128, 8192, 1_009_661, id="long"),
+        pytest.param(7.71, 121_344, 16_384, 150_992, id="shorter"),
+    ],
+)
+def test_compressed_caches_hold_about_what_was_printed(
+    pool_gib: float, length: int, in_flight: int, printed: int
+) -> None:
+    found = catalogue_facts("deepseek-ai/DeepSeek-V4-Flash")
+    assert found is not None
+    layout = kv_layout(found, CacheSetup(parse_version("0.26.0"), 2, in_flight_tokens=in_flight, draft_layers=1))
+    told = layout.printed_tokens(layout.blocks((int(pool_gib * 2**30),)), length)
+    assert 0.9 * printed < told < printed

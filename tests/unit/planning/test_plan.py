@@ -440,3 +440,16 @@ def test_a_parser_that_came_later_is_left_out_and_said(gpu_machine: Gpu) -> None
     plan = plan_serve(gpu_machine("H200"), found, Intent(vllm_version="0.10.0"))
     assert not {"gemma4", "--enable-auto-tool-choice"} & set(plan.command)
     assert any("Left out" in warning and "gemma4" in warning for warning in plan.warnings)
+
+
+def test_a_model_that_compresses_its_cache_is_planned_with_its_own_arithmetic(gpu_machine: Gpu) -> None:
+    """DeepSeek V4 Flash on two H200: its log told 74.08 GiB of weights and 90,841 tokens."""
+    found = catalogue_facts("deepseek-ai/DeepSeek-V4-Flash")
+    assert found is not None
+    flags = ("gpu-memory-utilization=0.78", "max-model-len=4096", "tensor-parallel-size=2", "enforce-eager")
+    plan = plan_serve(gpu_machine("H200", 2, 139.8), found, Intent(vllm_version="0.26.0", pins=pins(*flags)))
+    assert plan.fits
+    assert plan.memory.weights_gib == pytest.approx(74.08, rel=0.04)
+    assert plan.memory.kv_tokens_low < 90_841 < plan.memory.kv_tokens_high
+    assert "--block-size" in plan.command
+    assert not any("Half the context" in other.change for other in plan.alternatives)
