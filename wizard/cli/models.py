@@ -20,7 +20,7 @@ from wizard.problems import ExitCode
 @click.option("--gpu-free-gib", "free_gib", type=float, metavar="X", help="How much of it is free.  [default: all]")
 @click.option("--compute-capability", metavar="C", help="Their compute capability, such as 8.9.")
 @click.option("--context", "context_tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of context wanted.")
-@click.option("--vllm-version", metavar="V", help="The vLLM that will run.  [default: the newest known]")
+@click.option("--vllm-version", metavar="V", help="The vLLM that will run; else the one installed here.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show this many.  [default: 10]")
 @click.option(
     "--all", "everything", is_flag=True, help="Also those that lack something or do not fit, with the reason."
@@ -46,6 +46,7 @@ def command(
     from wizard.flows.hardware import observe_machine
     from wizard.flows.held import without_server
     from wizard.flows.models import show_models
+    from wizard.flows.plan import installed_version
     from wizard.hardware.describe import describe_machine
     from wizard.planning.intent import Intent
 
@@ -55,6 +56,8 @@ def command(
         if described
         else without_server(app.world, observe_machine(app.world))[0]
     )
+    if vllm_version is None and not described:
+        vllm_version = installed_version(app.world, machine)
     suits = show_models(
         app.world,
         app.screen,

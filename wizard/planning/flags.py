@@ -22,7 +22,7 @@ _OURS = frozenset(
     {
         "--max-model-len", "--gpu-memory-utilization", "--tensor-parallel-size", "--pipeline-parallel-size",
         "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--served-model-name", "--dtype",
-        "--trust-remote-code", "--enable-chunked-prefill", "--enable-prefix-caching", "--block-size",
+        "--trust-remote-code", "--enable-chunked-prefill", "--enable-prefix-caching",
         "--enable-expert-parallel", "--async-scheduling", "--compilation-config",
     }
 )  # fmt: skip
@@ -53,7 +53,7 @@ def command_flags(
     )
     _put_settings(facts, choice, put)
     for name, value in argument_pairs(entry.base_args if entry else ()):
-        if name not in _OURS or (facts.compress_ratios and name in ("--block-size", "--kv-cache-dtype")):
+        if name not in _OURS or (facts.compress_ratios and name == "--kv-cache-dtype"):
             put(name, value, t("vLLM's recipe for this model asks for it."), "catalogue")
     _put_parsers(facts, entry, choice.knobs.version, put, warnings)
     _put_remote_code(facts, intent, entry, put, warnings)

@@ -453,3 +453,11 @@ def test_a_model_that_compresses_its_cache_is_planned_with_its_own_arithmetic(gp
     assert plan.memory.kv_tokens_low < 90_841 < plan.memory.kv_tokens_high
     assert "--block-size" in plan.command
     assert not any("Half the context" in other.change for other in plan.alternatives)
+
+
+def test_tokens_of_a_block_that_a_recipe_asks_for_are_kept(gpu_machine: Gpu) -> None:
+    """MiniMax M3 chooses blocks of 128 tokens; vLLM 0.32 models/minimax_m3/common/sparse_attention.py."""
+    found = catalogue_facts("MiniMaxAI/MiniMax-M3")
+    assert found is not None
+    flags = {flag.flag: flag.value for flag in plan_serve(gpu_machine("H200", 8), found, Intent()).flags}
+    assert flags["--block-size"] == "128"
