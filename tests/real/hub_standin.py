@@ -94,7 +94,8 @@ class StandinHub:
             siblings = [{"rfilename": name, "size": len(body)} for name, body in self.files.items()]
             about = {"id": self.model, "modelId": self.model, "sha": COMMIT, "siblings": siblings, "tags": []}
             return _json(request, 200, about | {"private": False, "gated": "manual" if self.token else False})
-        before, _, rest = path.partition("/resolve/")
+        # Both hubs give single files so; ModelScope below /models.
+        before, _, rest = path.removeprefix("/models").partition("/resolve/")
         name = rest.partition("/")[2]
         if before != f"/{self.model}" or name not in self.files:
             missing = "RepoNotFound" if before != f"/{self.model}" else "EntryNotFound"

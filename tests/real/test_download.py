@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ from wizard.ui.screen import Screen
 
 from .hub_standin import StandinHub
 from .installing import cache_folder
-from .processes import environment
+from .processes import environment, run
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 MODEL = "someone/model"
@@ -42,6 +43,18 @@ FILES = {
     "pytorch_model.bin": b"\0" * 200_000,
     "original/consolidated.00.pth": b"\0" * 200_000,
     "README.md": b"# a model",
+}
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 4096,
+    "vocab_size": 1024,
+    "torch_dtype": "bfloat16",
 }
 TOKEN = "hf_token_of_this_test_0000"
 
@@ -198,3 +211,16 @@ def test_a_hub_that_is_not_there_is_named(tmp_path: Path, vllm_runtime: Path, hu
     with pytest.raises(ProblemError) as caught:
         place.fetch()
     assert caught.value.problem.code in ("hf-offline", "network-unreachable")
+
+
+def test_a_start_from_modelscope_is_planned_from_the_models_own_files(
+    tmp_path: Path, vllm_runtime: Path, hub: StandinHub
+) -> None:
+    place = Place(tmp_path, vllm_runtime, "modelscope", hub.url)
+    hub.files = {**FILES, "config.json": json.dumps(LLAMA).encode()}
+    env = {**place.world.env, "MODELSCOPE_DOMAIN": hub.url, "VLLM_USE_MODELSCOPE": ""}
+    command = (sys.executable, "-m", "wizard", "serve", MODEL, "--from", "modelscope", "--vllm", place.runtime.python)
+    ended = run((*command, "--dry-run", "--json"), env=env, cwd=place.world.home, within_s=60)
+    assert ended.code == 0, ended.text
+    assert MODEL in json.loads(ended.stdout)["command"]
+    assert all(asked.path.startswith(f"/models/{MODEL}/resolve/master/") for asked in hub.asked if not asked.by_cdn)

@@ -6,9 +6,10 @@ import os
 import random
 import re
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,6 @@ def test_five_hundred_starts_and_stops_leave_nothing_and_grow_nothing(place: Pla
     from wizard.effects.files import Files
     from wizard.effects.http import Http
     from wizard.effects.paths import state_paths
-    from wizard.effects.ports import free_port
     from wizard.effects.world import World
     from wizard.flows.runtime import given_runtime
     from wizard.flows.serve import start_server, stop_server
@@ -74,11 +74,13 @@ def test_five_hundred_starts_and_stops_leave_nothing_and_grow_nothing(place: Pla
     env = place.env | {"STANDIN": "ok"}
     world = World(env, place.root, place.root, "linux", state_paths(env), Files(), Http(), Clock())
     runtime = given_runtime(world, str(place.vllm))
-    names = [f"server-{number}" for number in range(AT_ONCE)]
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(AT_ONCE)]
+        ports = {f"server-{number}": each.getsockname()[1] for number, each in enumerate(taken)}
 
     def start_and_stop(name: str, times: int) -> None:
+        port = ports[name]
         for _ in range(times):
-            port = free_port("127.0.0.1")
             start_server(world, screen, runtime, name=name, model=str(place.home), arguments=(), port=port)
             assert stop_server(world, screen, name)
 
@@ -92,10 +94,10 @@ def test_five_hundred_starts_and_stops_leave_nothing_and_grow_nothing(place: Pla
 
     with Path(os.devnull).open("w") as nowhere, ThreadPoolExecutor(AT_ONCE) as pool:
         screen = Screen(out=nowhere, err=nowhere, env={}, plain=True)
-        for job in [pool.submit(start_and_stop, name, 5) for name in names]:
+        for job in [pool.submit(start_and_stop, name, 5) for name in ports]:
             job.result()
         before = held()
-        for job in [pool.submit(start_and_stop, name, STARTS // AT_ONCE - 5) for name in names]:
+        for job in [pool.submit(start_and_stop, name, STARTS // AT_ONCE - 5) for name in ports]:
             job.result()
         after = held()
     assert after[0] <= before[0]
