@@ -178,6 +178,14 @@ def test_what_was_bought_has_a_row_for_each_trial() -> None:
     assert "[cuda-oom]" in shown[6]
 
 
+def test_a_trials_figures_are_the_medians_of_its_rounds() -> None:
+    rounds = tuple({"tokens_per_s": rate} for rate in (100.0, 10.0, 90.0))
+    one = trial(0, how={"rounds": rounds})
+    assert one.figures == {"tokens_per_s": 90.0}
+    assert one.spread("tokens_per_s") == 0.5
+    assert trial(0, how={"rounds": rounds[:1]}).spread("tokens_per_s") == 0
+
+
 def test_warm_is_told_against_cold() -> None:
     assert warm_against_cold({"cold_p50_ms": 900.0, "warm_p50_ms": 100.0}) == 9
     assert warm_against_cold({"cold_p50_ms": 900.0}) is None

@@ -23,6 +23,7 @@ def histogram(*counts: float, bounds: tuple[float, ...] = (0.1, 0.5, 1.0, INF)) 
         pytest.param((5, 10, 10, 10), 50, 0.1, id="at a bucket's end"),
         pytest.param((5, 5, 5, 10), 50, 0.1, id="empty buckets are passed over"),
         pytest.param((0, 0, 100, 100), 99, 0.995, id="the 99th"),
+        pytest.param((6, 10, 10, 10), 80, 0.3, id="what lies below its bucket is taken off"),
     ],
 )
 def test_a_percentile_is_interpolated_within_its_bucket(
