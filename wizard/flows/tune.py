@@ -25,6 +25,7 @@ from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.endpoint.model import Endpoint
 from wizard.endpoint.requests import chat_request
 from wizard.flows.bench import Load, measure
+from wizard.flows.download import ensure_model
 from wizard.flows.live import LiveLine
 from wizard.flows.plan import ModelSource, observe_model, plan_for
 from wizard.flows.runtime import ensure_runtime, given_runtime
@@ -564,10 +565,13 @@ class _Search:
             return replace(empty, outcome="refused", code=refusal.code, what=refusal.what)
         begun = self._world.clock.monotonic_s()
         name = trial_name(self._answers.name)
+        variant = model != base.model
         try:
-            record = self._start(name, model, arguments)
+            place = ensure_model(self._world, self._screen, base.runtime, model) if variant else model
+            record = self._start(name, place, arguments)
         except ProblemError as error:
-            if step.stage == "plan" or not _of_the_server(error):
+            # A variant that cannot be fetched is no reason to end the search.
+            if step.stage == "plan" or not (_of_the_server(error) or variant):
                 raise
             return replace(empty, code=error.problem.code, what=error.problem.what)
         start_s = self._world.clock.monotonic_s() - begun
