@@ -64,8 +64,8 @@ class WorkloadOptions:
 
     kind: "random" words; "fixed" questions; the user's own prompts ("file"); "agent": a long stable prefix with tools
     and turns that grow, as coding clients send. cache: "cold" gives every conversation a beginning of its own, "warm"
-    sends what was sent before. nonce: keeps this run's cold prompts apart from those of earlier runs; same nonce and
-    seed, same prompts.
+    sends what was sent before. nonce: a few letters before a prompt, which keep this run's (and target's) apart from
+    all that a server may have cached; behind them a seed's words and lengths are always the same.
     """
 
     kind: WorkloadKind = "random"
@@ -146,16 +146,15 @@ def _drawn(bounds: tuple[int, int], chosen: random.Random) -> int:
 def _single(options: WorkloadOptions, number: int, part: str) -> Conversation:
     warm = options.cache == "warm"
     # A warm run of random words asks one thing again and again; a list of prompts is cached after its first round.
-    mark = f"{options.nonce}-{options.seed}-{part}-{number}"
+    source = f"{options.seed}" if warm and options.kind == "random" else f"{options.seed}-{part}-{number}"
+    chosen = random.Random(source)
     given = _choices(options)
     if given:
-        chosen = random.Random(f"{options.seed}-{part}-{number}")
         prompt = given[number % len(given)]
-        messages = prompt.messages if warm else _marked(prompt.messages, mark)
+        messages = prompt.messages if warm else _marked(prompt.messages, f"{options.nonce}-{source}")
         return (Ask(messages, prompt.max_tokens or _drawn(options.max_tokens, chosen), prompt.tools, seen=warm),)
-    chosen = random.Random(f"{options.seed}-{options.nonce}" if warm else mark)
     words = random_text(chosen, _drawn(options.prompt_tokens, chosen))
-    text = f"{words}. Tell a long story with these words."
+    text = f"[{options.nonce}-{source}] {words}. Tell a long story with these words."
     return (Ask(({"role": "user", "content": text},), _drawn(options.max_tokens, chosen), seen=warm),)
 
 
@@ -169,20 +168,20 @@ def _marked(messages: tuple[Mapping[str, Any], ...], mark: str) -> tuple[Mapping
 
 def _agent_conversations(options: WorkloadOptions, requests: int, part: str) -> Iterator[Conversation]:
     left, number = requests, 0
-    shared = _prefix(options, f"{options.seed}-{options.nonce}") if options.cache == "warm" else None
+    shared = _prefix(options, f"{options.seed}") if options.cache == "warm" else None
     while left > 0:
         turns = min(options.turns, left)
-        mark = f"{options.seed}-{options.nonce}-{part}-{number}"
-        system, tools = shared or _prefix(options, mark)
-        yield _agent_turns(options, system, tools, turns, mark, seen=shared is not None)
+        source = f"{options.seed}-{part}-{number}"
+        system, tools = shared or _prefix(options, source)
+        yield _agent_turns(options, system, tools, turns, source, seen=shared is not None)
         left -= turns
         number += 1
 
 
 def _agent_turns(
-    options: WorkloadOptions, system: str, tools: tuple[Mapping[str, Any], ...], turns: int, mark: str, *, seen: bool
+    options: WorkloadOptions, system: str, tools: tuple[Mapping[str, Any], ...], turns: int, source: str, *, seen: bool
 ) -> Conversation:
-    chosen = random.Random(f"turns-{mark}")
+    chosen = random.Random(f"turns-{source}")
     messages: list[Mapping[str, Any]] = [
         {"role": "system", "content": system},
         {"role": "user", "content": f"{random_text(chosen, 60)}. Change the program so, and say what you did."},
@@ -191,7 +190,7 @@ def _agent_turns(
     for turn in range(turns):
         if turn:
             # The model's own answer would differ between targets; a fixed one keeps prompts, and so the work, the same.
-            call = f"call_{mark}_{turn}".replace("-", "_")
+            call = f"call_{source}_{turn}".replace("-", "_")
             name = tools[chosen.randrange(len(tools))]["function"]["name"]
             arguments = json.dumps({"path": f"src/{chosen.randrange(1000)}.py"})
             function = {"name": name, "arguments": arguments}
@@ -208,12 +207,14 @@ def _agent_turns(
     return tuple(asks)
 
 
-def _prefix(options: WorkloadOptions, mark: str) -> tuple[str, tuple[Mapping[str, Any], ...]]:
-    """System prompt and tools of about `prefix_tokens` together, unlike those of any other mark from the start.
+def _prefix(options: WorkloadOptions, source: str) -> tuple[str, tuple[Mapping[str, Any], ...]]:
+    """System prompt and tools of about `prefix_tokens` together, unlike those of any other nonce or source from the
+    start.
 
     Templates put either first, so both begin with what only they have.
     """
-    chosen = random.Random(f"prefix-{mark}")
+    chosen = random.Random(f"prefix-{source}")
+    mark = f"{random.Random(f'{options.nonce}-{source}').getrandbits(48):012x}"
     in_tools = round(options.prefix_tokens * _TOOLS_SHARE)
     # A schema's JSON costs about 90 tokens besides its description.
     count = max(1, min(_TOOLS, in_tools // 120))
@@ -222,7 +223,7 @@ def _prefix(options: WorkloadOptions, mark: str) -> tuple[str, tuple[Mapping[str
         {
             "type": "function",
             "function": {
-                "name": f"{_word(chosen)}_{_word(chosen)}_{number}",
+                "name": f"{_word(chosen)}_{number}" if number else f"t{mark}",
                 "description": random_text(chosen, each),
                 "parameters": {
                     "type": "object",
@@ -237,7 +238,7 @@ def _prefix(options: WorkloadOptions, mark: str) -> tuple[str, tuple[Mapping[str
         for number in range(count)
     )
     system = f"You are a coding agent. {random_text(chosen, max(16, options.prefix_tokens - in_tools))}."
-    return f"[{chosen.getrandbits(64):x}] {system}", tools
+    return f"[{mark}] {system}", tools
 
 
 def _word(chosen: random.Random) -> str:

@@ -262,7 +262,8 @@ def run_bench(
     """Measure every target at every load, say what it means, and show it. Raises ProblemError for targets that are not
     known, and for files that cannot be read or written."""
     check_outputs(world, options.outputs)
-    targets = [_Target(world, name, endpoint) for name, endpoint in _targets(world, screen, given, options)]
+    named = _targets(world, screen, given, options)
+    targets = [_Target(world, name, endpoint, number) for number, (name, endpoint) in enumerate(named)]
     load = load or StreamLoad(world.env, timeout_s=options.timeout_s)
     workload = _workload(world, options)
     for target in targets:
@@ -272,11 +273,11 @@ def run_bench(
     taken: list[Taken] = []
     loads = _loads(options)
     counts = [_requests(options, *one) for one in loads]
-    warm_ups = {
-        cache: plan_warm_up(replace(workload, cache=cache), options.warmup, used=max(counts))
+    before = sum(
+        len(conversation)
         for cache in options.caches
-    }
-    before = sum(len(conversation) for conversations in warm_ups.values() for conversation in conversations)
+        for conversation in plan_warm_up(replace(workload, cache=cache), options.warmup, used=max(counts))
+    )
     with show_progress(screen, (before + sum(counts) * len(options.caches)) * len(targets)) as progress:
         for target in targets:
             target.reached = load.reach(_empty_job(target.endpoint), _REACHES)
@@ -284,7 +285,9 @@ def run_bench(
             chosen = replace(workload, cache=cache)
             for target in targets:
                 progress.say(t("{target}: warm-up", target=target.name))
-                first_ms = _warm_up(load, target, chosen, warm_ups[cache], progress)
+                own = target.own(chosen)
+                warm_up = plan_warm_up(own, options.warmup, used=max(counts))
+                first_ms = _warm_up(load, target, own, warm_up, progress)
                 if first_ms is not None:
                     warmup_ms.setdefault(target.name, first_ms)
             for concurrency, rate in loads:
@@ -301,12 +304,17 @@ def run_bench(
 class _Target:
     """One endpoint and what is known of it. views: what its server said about each figures of its ladder."""
 
-    def __init__(self, world: World, name: str, endpoint: Endpoint) -> None:
+    def __init__(self, world: World, name: str, endpoint: Endpoint, number: int) -> None:
         self.name = name
+        self._number = number
         self.endpoint = endpoint
         self.eyes = ServerEyes(world, endpoint)
         self.reached: tuple[Reach, ...] = ()
         self.views: list[tuple[Figures, ServerView | None]] = []
+
+    def own(self, workload: WorkloadOptions) -> WorkloadOptions:
+        """The same prompts behind a mark of this target's: two targets may lead to one server and its cache."""
+        return replace(workload, nonce=f"{workload.nonce}{self._number:x}")
 
 
 def _workload(world: World, options: BenchOptions) -> WorkloadOptions:
@@ -403,17 +411,20 @@ def _measure(
 ) -> list[Taken]:
     # A load's prompts are its own: the server has cached those of the load before.
     count = _requests(options, concurrency, rate)
-    conversations = plan_conversations(workload, count, part=f"{rate or ''}x{concurrency}")
+    planned = {
+        target.name: plan_conversations(target.own(workload), count, part=f"{rate or ''}x{concurrency}")
+        for target in targets
+    }
     taken = {target.name: _Taken() for target in targets}
     for target in targets:
         target.eyes.begin()
-    for numbers in _turns(len(conversations), concurrency, len(targets)):
+    for numbers in _turns(len(planned[targets[0].name]), concurrency, len(targets)):
         for target in targets:
             if rate:
                 progress.say(t("{target}: {rate:g} a second", target=target.name, rate=rate))
             else:
                 progress.say(t("{target}: {count} at once", target=target.name, count=concurrency))
-            chosen = [conversations[number] for number in numbers]
+            chosen = [planned[target.name][number] for number in numbers]
             with target.eyes:
                 sent = _send(load, target.endpoint, workload, chosen, concurrency, rate_per_s=rate, done=progress.step)
             taken[target.name].add(sent)
@@ -424,7 +435,7 @@ def _measure(
         figures = one.figures(target.name, at_once, workload, rate)
         view = target.eyes.view()
         if view and view.reading.prefix_hit_rate is not None and view.reading.prefix_hit_rate < _FEW_HITS:
-            view = replace(view, probe=_probe(target, conversations))
+            view = replace(view, probe=_probe(target, planned[target.name]))
         target.views.append((figures, view))
         found.append((figures, tuple(one.samples)))
     return found

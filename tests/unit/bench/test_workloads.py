@@ -60,6 +60,17 @@ def test_cold_prompts_differ_from_the_first_words(kind: Any, one: WorkloadOption
     assert not any(ask.seen for ask in first)
 
 
+@pytest.mark.parametrize("kind", ["random", "agent"])
+def test_another_nonce_asks_the_same_behind_a_mark_of_the_same_length(kind: Any) -> None:
+    options = WorkloadOptions(kind=kind, prompt_tokens=(50, 500), max_tokens=(5, 50), seed=1)
+    one, other = (asks(plan_conversations(replace(options, nonce=nonce), 10)) for nonce in ("aa0", "aa1"))
+    assert [ask.max_tokens for ask in one] == [ask.max_tokens for ask in other]
+    for first, second in zip(one, other, strict=True):
+        assert len(text(first)) == len(text(second))
+        assert str(first.messages[0]["content"]).split()[1:] == str(second.messages[0]["content"]).split()[1:]
+        assert shared(str(first.messages[0]["content"]), str(second.messages[0]["content"])) < 10
+
+
 def test_a_part_of_a_run_has_prompts_of_its_own() -> None:
     options = WorkloadOptions(nonce="a")
     one, other = (user_text(plan_conversations(options, 1, part=part)[0][0]) for part in ("1", "4"))
