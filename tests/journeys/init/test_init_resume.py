@@ -122,6 +122,27 @@ def test_a_run_may_begin_anew(on_terminal: Any, home: Path) -> None:
     assert not (home / "own/state/init-answers.toml").exists()
 
 
+def test_yes_twice_restarts_nothing_and_changes_no_file(llm_setup: Any, machine: Any, home: Path) -> None:
+    def files() -> dict[str, tuple[bytes, int]]:
+        return {
+            str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in sorted(home.rglob("*"))
+            if path.is_file() and not {"logs", "servers"} & set(path.parts)
+        }
+
+    argv = ("init", "--yes", "--vllm", str(machine.vllm), "--client", "codex")
+    first = llm_setup(*argv)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert not machine.kept.exists()
+    pid, before = machine.record["pid"], files()
+    for again in (argv, (*argv, "--here"), (*argv, "--here", "--model", "embedded")):
+        done = llm_setup(*again)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "already running" in done.stdout
+        assert machine.record["pid"] == pid
+        assert files() == before
+
+
 def test_answers_are_saved_and_given_again(llm_setup: Any, endpoint: Any, home: Path) -> None:
     argv = ("--yes", "--base-url", endpoint.url, "--client", "codex", "--model", "tiny")
     saved = llm_setup("init", *argv, "--save-answers", "mine.toml")
