@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 
 from tests.unit.flows.conftest import TinyEndpoint
+from wizard.cli import main as cli
 
 from .conftest import Run
 
@@ -39,6 +41,23 @@ def test_every_schema_is_one_and_refuses_an_empty_document(path: Path) -> None:
     assert not validator(path.stem).is_valid({"schema_version": 2})
 
 
+# `run` hands over to a client; `profiles key` prints a key and nothing else, never as JSON. The other two install and
+# delete gigabytes: their documents are the rows of `runtime list`, and what was removed.
+WITHOUT = {"run", "profiles-key", "runtime-install", "runtime-remove"}
+
+
+def test_every_command_has_a_schema() -> None:
+    context = click.Context(cli.group)
+    names = set()
+    for name in cli.COMMANDS:
+        command = cli.group.get_command(context, name)
+        inner = command.commands if isinstance(command, click.Group) else {"": None}
+        names |= {f"{name}-{each}".rstrip("-") for each in inner}
+    published = {path.stem for path in SCHEMAS.glob("*.json")}
+    assert sorted(names - WITHOUT - published) == []
+    assert sorted(WITHOUT - names) == []
+
+
 @pytest.mark.parametrize(
     ("schema", "argv"),
     [
@@ -59,6 +78,8 @@ def test_every_schema_is_one_and_refuses_an_empty_document(path: Path) -> None:
         pytest.param("stop", ["stop", "--all"], id="nothing-to-stop"),
         pytest.param("completion", ["completion", "fish"], id="completion"),
         pytest.param("doctor", ["doctor", "--offline", "--error", "404 status code (no body)"], id="doctor-error"),
+        pytest.param("version", ["version"], id="version"),
+        pytest.param("uninstall", ["uninstall", "--dry-run"], id="nothing-to-uninstall"),
         pytest.param("error", ["plan"], id="usage"),
         pytest.param("error", ["clients", "apply", "nosuch", "--base-url", "http://127.0.0.1:9"], id="problem"),
     ],
@@ -89,6 +110,7 @@ def test_documents_of_profiles_and_clients(run: Run, endpoint: TinyEndpoint, hom
     assert check("clients-verify", run("clients", "verify", "--json").stdout)["clients"]
     check("use", run("use", "other", "--json", K="sk-schemas-00000000000001").stdout)
     check("use", run("use", "-", "--json").stdout)
+    assert check("uninstall", run("uninstall", "--dry-run", "--json").stdout)["traces"]["changed"]
     check("clients-restore", run("clients", "restore", "--all", "--yes", "--json").stdout)
     check("profiles-remove", run("profiles", "remove", "other", "--json").stdout)
 
