@@ -121,9 +121,9 @@ def test_a_slow_root_is_not_given_up_for_a_pass_through_that_refuses_the_key(
     world: Any, tiny_endpoint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As LiteLLM 1.108 answers the first request for messages after its start."""
-    monkeypatch.setattr(endpoints, "_PROBE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(endpoints, "_PROBE_TIMEOUT_S", 2.0)
     tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": [{"id": "m"}]})
-    tiny_endpoint.routes["POST /v1/messages"] = lambda headers, body: time.sleep(1) or (400, {"error": "late"})
+    tiny_endpoint.routes["POST /v1/messages"] = lambda headers, body: time.sleep(3) or (400, {"error": "late"})
     tiny_endpoint.routes["POST /anthropic/v1/messages"] = lambda headers, body: (401, {"error": "key"})
     assert observe_url(world, tiny_endpoint.url, None).anthropic_base_url == tiny_endpoint.url
 
