@@ -36,6 +36,8 @@ def test_prefix_caching_is_found_kept_and_worth_three_times(
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
     print(ran.stderr)
+    for trial in document["trials"]:
+        print(trial["setting"], f"start {trial['start_s']:.0f} s, all {trial['spent_s']:.0f} s", trial["figures"])
     assert [trial["outcome"] for trial in document["trials"][:2]] == ["measured", "measured"]
     assert all(trial["answers"] != "different" for trial in document["trials"])
 
