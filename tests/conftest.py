@@ -107,8 +107,8 @@ class Watch:
     def _take_from_store(self, path: Path) -> None:
         """Keys that the wizard made itself, for a server of its own, are in its store."""
         if path.name == "secrets.json":
-            with contextlib.suppress(OSError, ValueError):
-                self.keys |= set(json.loads(path.read_text()).values())
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                self.keys |= {key for key in json.loads(path.read_text()).values() if isinstance(key, str)}
 
     def _in_file(self, path: Path, forms: Iterable[str]) -> Iterator[str]:
         try:
