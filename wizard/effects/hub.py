@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -65,12 +65,22 @@ class HubCache:
                 found = [folder for folder in snapshots.iterdir() if (folder / "config.json").exists()]
                 if found:
                     return max(found, key=lambda folder: folder.stat().st_mtime)
-        cache = Path(self._env.get("MODELSCOPE_CACHE") or self._home / ".cache" / "modelscope" / "hub")
-        for folder in (cache / "models" / model, cache / model, cache / model.replace(".", "___")):
+        for folder in self._modelscope_folders(model):
             with contextlib.suppress(OSError):
                 if (folder / "config.json").exists():
                     return folder
         return None
+
+    def _modelscope_folders(self, model: str) -> Iterator[Path]:
+        """Where ModelScope's client keeps a model: snapshots as of 1.38; before, by its name, dots written as `___`."""
+        named = self._env.get("MODELSCOPE_CACHE")
+        root = Path(named).expanduser() if named else self._home / ".cache" / "modelscope"
+        owner, _, name = model.rpartition("/")
+        with contextlib.suppress(OSError):
+            yield from sorted((root / "models" / model.replace("/", "--") / "snapshots").iterdir())
+        for base in (root / "models", root, root / "hub" / "models", root / "hub"):
+            yield base / model
+            yield base / owner / name.replace(".", "___")
 
     def _hugging_face_roots(self) -> tuple[Path, ...]:
         named = self._env.get("HF_HUB_CACHE") or self._env.get("HUGGINGFACE_HUB_CACHE")

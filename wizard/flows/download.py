@@ -53,7 +53,8 @@ def ensure_model(
         return model
     snapshot = HubCache(world.env, world.home).snapshot(model)
     if snapshot is not None and _has_all_weights(snapshot):
-        return model
+        # vLLM finds its own hub's cache by the model's name, and another's by the folder only.
+        return model if snapshot.parents[1].name.startswith("models--") else str(snapshot)
     _with_token(
         world,
         lambda: _download(world, screen, runtime, model),

@@ -81,6 +81,23 @@ def test_modelscopes_client_is_fetched_once_and_its_models_lie_in_folders(tmp_pa
     assert hub.answers == []
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("models/someone--model-1.5/snapshots/master", id="as of 1.38"),
+        pytest.param("hub/models/someone/model-1___5", id="before"),
+        pytest.param("hub/someone/model-1___5", id="older"),
+    ],
+)
+def test_a_model_that_modelscopes_client_fetched_before_is_used(tmp_path: Path, screen: Screen, place: str) -> None:
+    folder = tmp_path / ".cache" / "modelscope" / place
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_text("")
+    for hub in ({"VLLM_USE_MODELSCOPE": "1"}, {}):
+        assert ensure_model(_world(tmp_path, Hub(), **hub), screen, RUNTIME, "someone/model-1.5") == str(folder)
+
+
 def test_modelscope_asks_once_for_a_token_of_its_own(tmp_path: Path, screen: Screen) -> None:
     hub = Hub((0, []), (41, ["PermissionDeniedError: [403] no access"]), FETCHED)
     world = _world(tmp_path, hub, VLLM_USE_MODELSCOPE="1")
