@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,9 +17,15 @@ from .processes import environment, free_port
 
 
 @contextmanager
-def relay(root: str, *, tls: ssl.SSLContext | None = None, cut_at: bytes = b"") -> Iterator[str]:
+def relay(
+    root: str,
+    *,
+    tls: ssl.SSLContext | None = None,
+    cut_at: bytes = b"",
+    then: Callable[[], None] | None = None,
+) -> Iterator[str]:
     """A TCP relay to `root` on loopback; its own root. tls: it speaks TLS. cut_at: it hangs up once the server has
-    said this."""
+    said this, and does what `then` says."""
     target = (urlsplit(root).hostname or "", urlsplit(root).port or 80)
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
@@ -30,7 +36,8 @@ def relay(root: str, *, tls: ssl.SSLContext | None = None, cut_at: bytes = b"") 
             with inside, socket.create_connection(target) as server:
                 up = threading.Thread(target=_copy, args=(inside, server, b""))
                 up.start()
-                _copy(server, inside, cut_at)
+                if _copy(server, inside, cut_at) and then:
+                    then()
                 for end in (server, inside):
                     with contextlib.suppress(OSError):
                         end.shutdown(socket.SHUT_RDWR)
@@ -57,7 +64,8 @@ def relay(root: str, *, tls: ssl.SSLContext | None = None, cut_at: bytes = b"") 
             thread.join(timeout=10)
 
 
-def _copy(source: socket.socket, target: socket.socket, cut_at: bytes) -> None:
+def _copy(source: socket.socket, target: socket.socket, cut_at: bytes) -> bool:
+    """Until one of the two ends; whether the mark was met."""
     said = b""
     with contextlib.suppress(OSError):
         while piece := source.recv(65536):
@@ -66,9 +74,10 @@ def _copy(source: socket.socket, target: socket.socket, cut_at: bytes) -> None:
             found = said.find(cut_at) if cut_at else -1
             if found >= 0:
                 target.sendall(piece[: found + len(cut_at) - before])
-                return
+                return True
             target.sendall(piece)
             said = said[-65536:]
+    return False
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -95,6 +96,16 @@ def test_a_healthy_server_has_no_error_for_any_client(client: str, patient: Pati
     assert patient.examine(base_url=url, client=client) == []
 
 
+def triple_values(server: RealServer) -> dict[str, str]:
+    """What a fault's description may name."""
+    return {
+        "root": server.root,
+        "https": server.root.replace("http:", "https:"),
+        "closed": f"http://127.0.0.1:{free_port()}",
+        "key": server.key,
+    }
+
+
 # ---- key, model, URL, way ----------------------------------------------------------------------------------------
 
 
@@ -121,13 +132,7 @@ def test_a_healthy_server_has_no_error_for_any_client(client: str, patient: Pati
     ],
 )
 def test_a_fault_on_the_client_s_side_is_named_first(how: dict[str, str], code: str, patient: Patient) -> None:
-    server = patient.server
-    values = {
-        "root": server.root,
-        "https": server.root.replace("http:", "https:"),
-        "closed": f"http://127.0.0.1:{free_port()}",
-        "key": server.key,
-    }
+    values = triple_values(patient.server)
     found = patient.examine(**{name: value.format(**values) for name, value in how.items()})
     assert found[:1] == [code], found
 
@@ -167,6 +172,27 @@ def test_a_prefix_that_the_proxy_passes_on_is_named_first(
     with nginx(find_program("nginx", "nginx-light"), tmp_path / "nginx", locations) as root:
         found = patient.examine(base_url=f"{root}/llm/v1")
     assert found[:1] == ["proxy-prefix-mismatch"], found
+
+
+def test_a_proxy_that_holds_the_stream_back_is_named_first(
+    patient: Patient, tmp_path: Path, find_program: Callable[[str, str], Path]
+) -> None:
+    program = find_program("nginx", "nginx-light")
+    # Buffers that hold a whole answer, as they are often set; the usual ones fill faster than this small model is slow.
+    large = "proxy_buffer_size 1m; proxy_buffers 4 1m; proxy_busy_buffers_size 2m"
+    for buffering, codes in (("on", ["proxy-buffering"]), ("off", [])):
+        locations = f"location / {{ proxy_pass {patient.server.root}; proxy_buffering {buffering}; {large}; }}"
+        with nginx(program, tmp_path / buffering, locations) as root:
+            assert patient.examine(base_url=f"{root}/v1", client="continue") == codes, buffering
+
+
+def test_a_proxy_that_refuses_the_client_s_size_is_named_first(
+    patient: Patient, tmp_path: Path, find_program: Callable[[str, str], Path]
+) -> None:
+    locations = f"location / {{ proxy_pass {patient.server.root}; proxy_buffering off; client_max_body_size 16k; }}"
+    with nginx(find_program("nginx", "nginx-light"), tmp_path / "nginx", locations) as root:
+        assert patient.examine(base_url=f"{root}/v1", client="cline") == ["proxy-body-limit"]
+        assert patient.examine(base_url=f"{root}/v1", client="aider") == []
 
 
 def test_a_proxy_that_loses_patience_is_named_first(
@@ -217,6 +243,8 @@ def odd_server(
         folder, arguments = scripted_model, tools
         if kind == "no tools, small context":
             arguments = ["--max-model-len", "8192"]
+        elif kind == "small context":
+            arguments = [*tools, "--max-model-len", "8192"]
         elif kind == "wrong parser":
             arguments = ["--enable-auto-tool-choice", "--tool-call-parser", "pythonic"]
         elif kind in ("no template", "no system role"):
@@ -251,6 +279,39 @@ def test_a_fault_of_the_server_s_start_is_named_first(
 ) -> None:
     found = Patient(home, odd_server(kind)).examine(*flags, client=client)
     assert found[:1] == [code], found
+
+
+def test_a_prompt_that_does_not_fit_is_sent_and_named_first(
+    home: Home, odd_server: Callable[[str], RealServer]
+) -> None:
+    server = odd_server("small context")
+    flags = ("--base-url", server.base_url, "--model", server.model, "--client-type", "codex")
+    doctor = Patient(home, server).ask(*flags, LLM_SETUP_API_KEY=server.key)
+    assert errors(doctor) == ["context-length-exceeded"]
+    saw = json.loads(doctor.stdout)["findings"][0]["saw"]
+    assert any("/v1/responses -> 400" in line for line in saw), saw
+
+
+def test_a_client_that_waits_too_short_is_named_first(patient: Patient, workshop: Workshop) -> None:
+    server = patient.server
+    settings = claude_settings(server.root, server.model, ANTHROPIC_AUTH_TOKEN=server.key, API_TIMEOUT_MS="500")
+    patient.write(".claude/settings.json", settings)
+    engine = engine_processes(workshop.folder / "wizard")
+
+    def go_on() -> None:
+        for pid in engine:
+            os.kill(pid, signal.SIGCONT)
+
+    for pid in engine:
+        os.kill(pid, signal.SIGSTOP)
+    waking = threading.Timer(8, go_on)
+    waking.start()
+    try:
+        found = errors(patient.ask("--client", "claude-code"))
+    finally:
+        waking.cancel()
+        go_on()
+    assert found[:1] == ["client-timeout-too-short"], found
 
 
 def test_a_server_that_still_loads_is_named_first(home: Home, workshop: Workshop, scripted_model: Path) -> None:
@@ -347,15 +408,88 @@ def test_a_profile_of_a_server_that_moved_is_named_first(patient: Patient, works
 # ---- two at once -------------------------------------------------------------------------------------------------
 
 
-def test_of_two_faults_both_are_named(patient: Patient) -> None:
+@pytest.mark.parametrize(
+    ("how", "codes"),
+    [
+        pytest.param(
+            {"base_url": "{root}", "model": "gpt-5.5"}, {"base-url-missing-v1", "model-name-mismatch"}, id="url-model"
+        ),
+        pytest.param(
+            {"base_url": "{root}/v1/chat/completions", "key": "sk-wrong-0000"},
+            {"base-url-full-endpoint", "key-invalid"},
+            id="url-key",
+        ),
+        pytest.param({"base_url": "{root}/v1/v1", "key": ""}, {"base-url-extra-v1", "key-missing"}, id="url-no-key"),
+        pytest.param({"key": "{key} ", "model": "gpt-5.5"}, {"key-whitespace", "model-name-mismatch"}, id="key-model"),
+        pytest.param(
+            {"HTTP_PROXY": "{closed}", "model": "gpt-5.5"},
+            {"proxy-env-captures-local", "model-name-mismatch"},
+            id="proxy-model",
+        ),
+        pytest.param(
+            {"HTTP_PROXY": "{closed}", "key": "sk-wrong-0000"},
+            {"proxy-env-captures-local", "key-invalid"},
+            id="proxy-key",
+        ),
+        pytest.param(
+            {"HTTP_PROXY": "{closed}", "NO_PROXY": "http://127.0.0.1", "base_url": "{root}"},
+            {"no-proxy-malformed", "base-url-missing-v1"},
+            id="no-proxy-url",
+        ),
+        pytest.param(
+            {"base_url": "{root}/v1", "client": "claude-code", "model": "gpt-5.5"},
+            {"base-url-extra-v1", "model-name-mismatch"},
+            id="claude-url-model",
+        ),
+        pytest.param(
+            {"base_url": "{https}/v1", "key": "'{key}'"}, {"tls-on-plain-http-port", "key-whitespace"}, id="tls-key"
+        ),
+        pytest.param(
+            {"base_url": "{closed}/v1", "key": "{key}\n"}, {"server-not-ready", "key-whitespace"}, id="closed-key"
+        ),
+    ],
+)
+def test_of_two_faults_both_are_named(how: dict[str, str], codes: set[str], patient: Patient) -> None:
+    values = triple_values(patient.server)
+    found = patient.examine(**{name: value.format(**values) for name, value in how.items()})
+    assert codes <= set(found), found
+
+
+def test_more_output_than_fits_does_not_hide_another_fault(patient: Patient) -> None:
+    found = patient.examine("--max-tokens", "100000", base_url=patient.server.root)
+    assert {"base-url-missing-v1", "max-tokens-too-large"} <= set(found), found
+
+
+def test_of_two_faults_in_codex_s_files_both_are_named(patient: Patient) -> None:
     server = patient.server
-    assert {"base-url-missing-v1", "model-name-mismatch"} <= set(patient.examine(base_url=server.root, model="gpt-5.5"))
-    assert {"base-url-full-endpoint", "key-invalid"} <= set(
-        patient.examine(base_url=f"{server.base_url}/chat/completions", key="sk-wrong-0000")
-    )
-    assert {"key-whitespace", "model-name-mismatch"} <= set(patient.examine(key=f"{server.key} ", model="gpt-5.5"))
+    patient.write(".codex/auth.json", {"base_url": server.base_url, "api_key": server.key})
+    config = codex_config(server, "requires_openai_auth = true").replace(server.base_url, server.root)
+    patient.write(".codex/config.toml", config)
+    found = patient.examine_files("codex")
+    assert {"codex-auth-json-shape", "base-url-missing-v1"} <= set(found), found
+
+
+def test_of_two_faults_in_claude_s_files_both_are_named(patient: Patient) -> None:
+    server = patient.server
+    settings = claude_settings(server.base_url, server.model, ANTHROPIC_API_KEY=server.key)
+    patient.write(".claude/settings.json", settings)
+    found = patient.examine_files("claude-code")
+    assert {"base-url-extra-v1", "gateway-auth-header-style"} <= set(found), found
 
 
 def test_of_two_faults_of_the_server_both_are_named(home: Home, odd_server: Callable[[str], RealServer]) -> None:
     found = Patient(home, odd_server("no tools, small context")).examine(client="codex")
     assert {"tool-choice-not-enabled", "context-length-exceeded"} <= set(found), found
+
+
+def test_a_server_that_is_killed_in_mid_stream_is_named_first(
+    home: Home, odd_server: Callable[[str], RealServer]
+) -> None:
+    server = odd_server("small context")
+
+    def kill() -> None:
+        os.killpg(server.pid, signal.SIGKILL)
+
+    with relay(server.root, cut_at=b"data: {", then=kill) as root:
+        found = Patient(home, server).examine(base_url=f"{root}/v1")
+    assert found[:1] == ["broken-response-body"], found

@@ -403,17 +403,19 @@ def plan_own_size(target: Target, spot: Spot) -> Iterator[Probe]:
 
 
 LONG_STREAM = "long-stream"
-_LONG_STREAM_TOKENS = 128
+_LONG_STREAM_TOKENS = 1_024
+# Long enough to see that nothing comes; what comes later is cut.
+_LONG_STREAM_S = 6.0
 
 
 def plan_long_stream(spot: Spot, *, vllm: bool) -> Iterator[Probe]:
     """A stream long enough to see whether it arrives as it is made. vllm: the server can be told not to stop early."""
     url = joined(spot.base, "/v1/chat/completions" if spot.wire == "messages" else "/chat/completions")
     body = {**hello_body(spot.model, "chat", _LONG_STREAM_TOKENS), "stream": True}
-    body["messages"] = [{"role": "user", "content": "Count from 1 to 60, digits and commas only."}]
+    body["messages"] = [{"role": "user", "content": "Count from 1 to 400, digits and commas only."}]
     if vllm:
         body |= {"min_tokens": _LONG_STREAM_TOKENS, "ignore_eos": True}
-    yield post(LONG_STREAM, url, spot, body)
+    yield post(LONG_STREAM, url, replace(spot, timeout_s=min(spot.timeout_s, _LONG_STREAM_S)), body)
 
 
 def _asked_after(text: str, spot: Spot) -> dict[str, Any]:

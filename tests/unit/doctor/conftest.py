@@ -15,7 +15,7 @@ import pytest
 
 from wizard.doctor.engine import Diagnosis, examine
 from wizard.doctor.manners import wire_of
-from wizard.doctor.observations import AddressResult, Context, NetworkFacts, Observations, Target
+from wizard.doctor.observations import AddressResult, AuthStyle, Context, NetworkFacts, Observations, Target
 from wizard.effects.clock import Clock
 from wizard.effects.files import Files
 from wizard.effects.http import HttpFailure, HttpReply, HttpRequest
@@ -226,7 +226,9 @@ def fake_world(tmp_path: Path, http: Any, env: Mapping[str, str]) -> World:
 def examined(tmp_path: Path) -> Callable[..., Diagnosis]:
     """Examine a patient against routes; gives the diagnosis of the endpoint's checks."""
 
-    def run(patient: Patient, *routes: Route, default: Route | None = None, cheap: bool = False) -> Diagnosis:
+    def run(
+        patient: Patient, *routes: Route, default: Route | None = None, cheap: bool = False, auth: AuthStyle = "bearer"
+    ) -> Diagnosis:
         env = dict(patient.env)
         proxied = any(name.lower().endswith("_proxy") and name.lower() != "no_proxy" for name in env)
         http = FakeHttp(routes, default or Route("*", NOT_FOUND, 404), proxied)
@@ -243,6 +245,7 @@ def examined(tmp_path: Path) -> Callable[..., Diagnosis]:
             max_tokens=patient.max_tokens,
             context_tokens=patient.context,
             wire=wire_of(patient.client),
+            auth=auth,
             prompt_tokens=known[patient.client].spec.first_request_tokens if patient.client in known else None,
         )
         shared = Observations(

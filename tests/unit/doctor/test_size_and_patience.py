@@ -16,7 +16,7 @@ from wizard.doctor.manners import wire_of
 from wizard.doctor.observations import Context, Exchange, Observations, RequestSummary, Target
 from wizard.doctor.probes import LONG_STREAM
 from wizard.doctor.report import curl_command
-from wizard.endpoint.exchange import HttpFailure, HttpReply
+from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.flows.doctor import DoctorOptions, run_doctor
 from wizard.flows.probe import Limits, Prober, estimate_cost
 from wizard.problems import Problem
@@ -104,26 +104,40 @@ def test_what_it_may_cost_is_told_before_for_gateways_only(tmp_path: Path, capsy
 # ---- a stream that is held back ----------------------------------------------------------------------------------
 
 
-def streamed(pieces: int, events: int = 96, seconds: float = 1.0) -> Observations:
-    event = 'data: {"choices": [{"index": 0, "delta": {"content": "1"}}]}\n\n'
-    raw = (event * events).encode()
-    arrivals = tuple((seconds * (n + 1) / pieces, len(raw) * (n + 1) // pieces) for n in range(pieces))
+EVENT = 'data: {"choices": [{"index": 0, "delta": {"content": "1"}}]}\n\n'
+
+
+def streamed(*arrivals: tuple[float, int], cut: bool = False, quick: float = 0.2) -> Observations:
+    """A short answer after `quick` seconds, and a stream that came so: (seconds, events so far)."""
+    raw = (EVENT * (arrivals[-1][1] if arrivals else 0)).encode()
+    pieces = tuple((seconds, events * len(EVENT)) for seconds, events in arrivals)
     headers = (("content-type", "text/event-stream"), ("server", "nginx"))
-    reply = HttpReply(200, headers, raw, arrivals[0][0], seconds, arrivals=arrivals)
+    ended = pieces[-1][0] if pieces and not cut else 6.0
+    stream = HttpReply(200, headers, raw, 0.1, ended, "longer than 6 s" if cut else "", pieces)
+    short = HttpReply(200, (), b"{}", quick, quick)
     target = Target("cline", OWN, "m", None, "--base-url")
-    exchange = Exchange(LONG_STREAM, RequestSummary("POST", f"{OWN}/chat/completions"), reply)
-    return Observations(Context("linux"), targets=(target,)).at(target, (exchange,))
+    exchanges = (
+        Exchange("main", RequestSummary("POST", f"{OWN}/chat/completions", body={}), short),
+        Exchange(LONG_STREAM, RequestSummary("POST", f"{OWN}/chat/completions", body={"stream": True}), stream),
+    )
+    return Observations(Context("linux"), targets=(target,)).at(target, exchanges)
+
+
+GULPS = tuple((0.2 + 0.4 * n, 20 * (n + 1)) for n in range(8))
+FLOW = tuple((0.05 + 0.02 * n, n + 1) for n in range(100))
+JOINED = tuple((0.05 + 0.16 * n, 8 * (n + 1)) for n in range(12))
 
 
 @pytest.mark.parametrize(
     ("seen", "held"),
     [
-        pytest.param(streamed(1), True, id="all-at-the-end"),
-        pytest.param(streamed(3), True, id="a-buffer-at-a-time"),
-        pytest.param(streamed(96), False, id="as-it-is-made"),
-        pytest.param(streamed(40), False, id="a-busy-machine-joins-some"),
-        pytest.param(streamed(1, events=10), False, id="too-short-to-tell"),
-        pytest.param(streamed(1, seconds=0.02), False, id="too-fast-to-tell"),
+        pytest.param(streamed((2.0, 100)), True, id="all-at-the-end"),
+        pytest.param(streamed(cut=True), True, id="nothing-as-long-as-was-waited"),
+        pytest.param(streamed(*GULPS), True, id="a-buffer-at-a-time"),
+        pytest.param(streamed(*FLOW), False, id="as-it-is-made"),
+        pytest.param(streamed(*JOINED), False, id="a-busy-machine-joins-some"),
+        pytest.param(streamed((2.0, 100), quick=1.5), False, id="a-slow-server"),
+        pytest.param(streamed((0.3, 100), quick=0.1), False, id="too-fast-to-tell"),
     ],
 )
 def test_a_stream_in_buffers_is_told_from_one_that_flows(seen: Observations, held: bool) -> None:
@@ -188,3 +202,30 @@ def test_a_key_in_a_header_is_never_in_the_evidence(examined: Examined) -> None:
     key = "sk-evidence-0123456789"
     diagnosis = examined(Patient(key=key), Route("/v1/*", {"error": "Unauthorized"}, 401, "*"))
     assert Secret(key).reveal() not in json.dumps([finding.as_json() for finding in diagnosis.findings])
+
+
+class Overrun(FakeHttp):
+    """Hangs up on the first request for each probe of a kind, as a server whose queue of connections is full."""
+
+    def send(self, request: HttpRequest) -> HttpReply | HttpFailure:
+        first = not any(sent.json_body == request.json_body for sent in self.sent)
+        reply = super().send(request)
+        streams = isinstance(request.json_body, dict) and request.json_body.get("stream")
+        return HttpFailure("reset", "ConnectionResetError", 0.01) if first and streams else reply
+
+
+def test_a_connection_that_is_lost_once_is_no_fault(tmp_path: Path) -> None:
+    target = Target("openai-sdk", OWN, "m", None, "--base-url")
+    shared = Observations(Context("linux"), targets=(target,), probed=True)
+    prober = Prober(fake_world(tmp_path, Overrun((models(), chat())), {}), Limits(), FakeNetwork())  # type: ignore[arg-type]
+    seen = prober.examine(shared, target)
+    assert [exchange.probe for exchange in seen.exchanges if exchange.failure is not None] == []
+
+
+def test_behind_a_wrong_path_the_header_that_is_let_in_is_named_too(examined: Examined) -> None:
+    """vLLM looks at the key before the path: 401 to x-api-key, 404 to Bearer."""
+    gate = Route("/v1/*", {"error": "Unauthorized"}, 401, "*", when=lambda _, headers: "authorization" not in headers)
+    patient = Patient("claude-code", "/v1", env=(("ANTHROPIC_API_KEY", "sk-test-123456"),))
+    diagnosis = examined(patient, gate, models(), messages(), auth="x-api-key")
+    codes = {finding.code for finding in diagnosis.findings if finding.severity == "error"}
+    assert codes == {"base-url-extra-v1", "gateway-auth-header-style"}

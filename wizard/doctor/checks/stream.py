@@ -18,11 +18,13 @@ from wizard.problems import Problem
 
 _MIN_BUFFERED_S = 2.0
 _MIN_BUFFERED_EVENTS = 8
-# A stream of this many events over this time comes in about as many pieces; half the pieces with so many events in
-# each are a buffer's. The median, because a busy machine joins some.
-_MIN_FLOWING_EVENTS = 24
-_MIN_FLOWING_S = 0.1
-_MIN_HELD_EVENTS = 8
+# How much later than a whole short answer a stream's first piece has to be: a busy machine delays both.
+_MIN_HELD_S = 1.0
+_MIN_HELD_TIMES = 3.0
+# Medians, because a busy machine joins some events.
+_MIN_GULPS = 4
+_MIN_EVENTS_A_GULP = 8
+_MIN_GULP_GAP_S = 0.3
 
 
 def stream_shape(seen: Observations) -> Verdict:
@@ -211,32 +213,57 @@ def _buffered(judged: Seen, reply: HttpReply, with_data: list[Event]) -> list[Pr
 
 
 def stream_flows(seen: Observations) -> Verdict:
-    """Whether a longer stream arrives as it is made: most pieces hold one event or a few, not a buffer full of them."""
+    """Whether a longer stream arrives as it is made.
+
+    The first piece of a stream comes sooner than a whole short answer; where it comes much later, somebody collects.
+    A smaller buffer shows by pieces that hold many events each and come at intervals that people notice.
+    """
     exchange = seen.exchange(LONG_STREAM)
     reply = exchange.reply if exchange is not None else None
     if exchange is None or reply is None or reply.status >= 300:
         return Unseen(t("no longer stream was asked for: nothing seems to stand in front of the server"))
-    events = [event for event in read_body(reply, "chat").events if event.has_data]
-    if len(events) < _MIN_FLOWING_EVENTS or reply.elapsed_s < _MIN_FLOWING_S or not reply.arrivals:
-        return None
-    sizes = [now[1] - before[1] for before, now in itertools.pairwise(((0.0, 0), *reply.arrivals))]
-    per_piece = statistics.median(sizes) * len(events) / max(reply.arrivals[-1][1], 1)
-    if per_piece < _MIN_HELD_EVENTS:
+    first = reply.arrivals[0][0] if reply.arrivals else reply.elapsed_s
+    quickest = _quickest_answer_s(seen)
+    late = quickest is not None and first >= max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest)
+    if not late and not _in_gulps(reply):
         return None
     return found(
         "proxy-buffering",
         t(
-            "{count} events arrived in {pieces} pieces, the first after {first:.1f} of {whole:.1f} s: "
-            "something in between collects them.",
-            count=len(events),
+            "A stream's first of {pieces} pieces came after {first:.1f} s; a whole short answer takes {quick:.1f} s. "
+            "Something in between collects the stream.",
+            first=first,
             pieces=len(reply.arrivals),
-            first=reply.arrivals[0][0],
-            whole=reply.elapsed_s,
+            quick=quickest or 0,
         ),
         evidence(exchange),
         t("server: {server}", server=server) if (server := reply.header("server")) else "",
         severity="error" if "stream" in manner(seen).sends else "warning",
     )
+
+
+def _quickest_answer_s(seen: Observations) -> float | None:
+    """The shortest time in which a whole answer of a few tokens came."""
+    times = [
+        exchange.reply.elapsed_s
+        for exchange in seen.exchanges
+        if exchange.reply is not None
+        and exchange.reply.status == 200
+        and exchange.request.method == "POST"
+        and not (isinstance(exchange.request.body, dict) and exchange.request.body.get("stream"))
+        and exchange.probe != "count-tokens"
+    ]
+    return min(times, default=None)
+
+
+def _in_gulps(reply: HttpReply) -> bool:
+    if len(reply.arrivals) < _MIN_GULPS:
+        return False
+    events = sum(1 for event in read_body(reply, "chat").events if event.has_data)
+    sizes = [now[1] - before[1] for before, now in itertools.pairwise(((0.0, 0), *reply.arrivals))]
+    gaps = [now[0] - before[0] for before, now in itertools.pairwise(reply.arrivals)]
+    per_gulp = statistics.median(sizes) * events / max(reply.arrivals[-1][1], 1)
+    return per_gulp >= _MIN_EVENTS_A_GULP and statistics.median(gaps) >= _MIN_GULP_GAP_S
 
 
 CHECKS = (

@@ -11,7 +11,7 @@ from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, give_key, manner, target_of, unseen
 from wizard.doctor.key_owners import owner_of
 from wizard.doctor.listing import key_by_list, only_listed
-from wizard.doctor.observations import Observations, Target
+from wizard.doctor.observations import AuthStyle, Observations, Target
 from wizard.doctor.reach import Reach, Seen, judge_models, judge_reach, judged
 from wizard.i18n import t
 from wizard.problems import Problem
@@ -79,6 +79,9 @@ def key_accepted(seen: Observations) -> Verdict:
             ),
         )
     text = refused.body.error.text if refused.body and refused.body.error else refused.text
+    past = _past_the_gate(seen, target, refused)
+    if past is not None:
+        return _style(target, past[0], saw, evidence(past[1]))
     if (
         reach.best is not None
         and reach.best is not refused
@@ -93,7 +96,7 @@ def key_accepted(seen: Observations) -> Verdict:
                 *saw,
                 evidence(reach.best),
             )
-        return _style(target, reach, saw, evidence(reach.best))
+        return _style(target, reach.auth, saw, evidence(reach.best))
     if refused.family == "upstream-auth":
         return found("upstream-auth-failed", t("The gateway's provider refuses the gateway's own key."), *saw)
     if not target.key:
@@ -172,7 +175,20 @@ def _around(seen: Observations) -> tuple[str, ...]:
     )
 
 
-def _style(target: Target, reach: Reach, saw: tuple[str, ...], works: str) -> Problem:
+def _past_the_gate(seen: Observations, target: Target, refused: Seen) -> tuple[AuthStyle, Seen] | None:
+    """The header in which the key is let in, where the path behind does not exist: 404 in place of 401."""
+    styles: tuple[tuple[str, AuthStyle], ...] = (("main.bearer", "bearer"), ("main.x-api-key", "x-api-key"))
+    for probe, style in styles:
+        exchange = seen.exchange(probe)
+        if exchange is None or style == target.auth or exchange.request.url != refused.exchange.request.url:
+            continue
+        reply = judged(seen, exchange, target.wire)
+        if refused.status == 401 and reply.grade == "absent":
+            return style, reply
+    return None
+
+
+def _style(target: Target, good: AuthStyle, saw: tuple[str, ...], works: str) -> Problem:
     names = {
         "bearer": "Authorization: Bearer",
         "x-api-key": "x-api-key",
@@ -184,14 +200,14 @@ def _style(target: Target, reach: Reach, saw: tuple[str, ...], works: str) -> Pr
     if target.client == "claude-code":
         fix = (
             t("Put the key into `ANTHROPIC_AUTH_TOKEN` (sent as Bearer), and unset `ANTHROPIC_API_KEY`.")
-            if reach.auth == "bearer"
+            if good == "bearer"
             else t("Put the key into `ANTHROPIC_API_KEY` (sent as x-api-key), and unset `ANTHROPIC_AUTH_TOKEN`.")
         )
     return found(
         "gateway-auth-header-style",
         t(
             "The server reads the key from `{good}`, the client sends `{bad}`.",
-            good=names[reach.auth],
+            good=names[good],
             bad=names[target.auth],
         ),
         *saw,
