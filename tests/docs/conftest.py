@@ -74,7 +74,9 @@ def known_profiles(endpoint: TinyEndpoint, tmp_path_factory: pytest.TempPathFact
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "LLM_SETUP_HOME": str(home), "LLM_SETUP_API_KEY": KEY}
     for name in ("taotoken", "local"):
         argv = [sys.executable, "-m", "wizard", "profiles", "add", name, "--base-url", endpoint.url, "--model", "qwen"]
-        done = subprocess.run([*argv, "--use"], env={**env, "LLM_SETUP_KEYRING": "off"}, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [*argv, "--use"], env={**env, "LLM_SETUP_KEYRING": "off"}, capture_output=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
     return home / "state"
 

@@ -33,6 +33,11 @@ def blocks(page: Path) -> list[str]:
     return ["".join((mark.strip(), kind, re.sub(r"(?m)\s*#.*$", "", code))) for mark, kind, code in found]
 
 
+def indented(page: Path) -> list[str]:
+    """The commands of README.md, which are indented there."""
+    return re.findall(r"(?m)^    (.*)$", page.read_text(encoding="utf-8"))
+
+
 def headings(page: Path) -> list[int]:
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return [len(marks) for marks in re.findall(r"^(#{1,6}) ", text, re.MULTILINE)]
@@ -57,6 +62,10 @@ def test_a_counterpart_has_the_headings_of_the_english_page() -> None:
 def test_a_counterpart_has_the_code_of_the_english_page() -> None:
     others = [p for p in pages() if chinese(p).exists() and blocks(chinese(p)) != blocks(p)]
     assert [str(page.relative_to(ROOT)) for page in others] == []
+
+
+def test_the_readmes_have_the_same_commands() -> None:
+    assert indented(ROOT / "README.zh.md") == indented(ROOT / "README.md")
 
 
 def test_a_counterpart_is_chinese() -> None:
