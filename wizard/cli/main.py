@@ -36,8 +36,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "use": ("use", "Move every applied client to another profile."),
     "env": ("env", "The triple for a shell: bash, zsh, fish, PowerShell, cmd, dotenv."),
     "export": ("export", "Units, compose, Kubernetes, proxies, dashboards, several machines."),
-    "version": ("version", "Which llm-setup this is, and, only when asked, whether there is a newer one."),
     "uninstall": ("uninstall", "List all that was ever written here; give the client files back."),
+    "version": ("version", "Which llm-setup this is, and, only when asked, whether there is a newer one."),
     "completion": ("completion", "What makes Tab complete commands, options and names in your shell."),
     "bench": ("bench", "Time to first token, between tokens, throughput: one endpoint, or several side by side."),
     "tune": ("tune", "A measured search for faster flags: each trial a server of its own."),
@@ -54,7 +54,7 @@ FAMILIES: dict[tuple[str, ...], str] = {
     ("clients", "run"): "Client files; a client for once.",
     ("profiles", "use", "env"): "Named endpoints; move all clients.",
     ("bench", "tune", "watch", "report"): "Speed: measure, improve, look at it.",
-    ("export", "completion", "uninstall"): "Files to run elsewhere; Tab; the way back.",
+    ("export", "completion"): "Files to run elsewhere; Tab completion.",
     ("version", "uninstall"): "Is there a newer one; take it all away.",
 }
 
