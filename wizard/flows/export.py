@@ -153,10 +153,13 @@ def _write(world: World, folder: Path, rendered: tuple[Exported, ...], options: 
 
 def _values(world: World, machine: Machine, answers: ServeAnswers, options: ExportOptions) -> ExportValues:
     record = world.servers.load(answers.name)
+    image = options.image
     if record is not None and answers.model is None:
         version, python, host, port = record.vllm_version, record.python, record.host, record.port
         command, model, arguments = record.command, record.model, record.arguments
         served_name, environment = record.served_name, dict(record.environment)
+        if record.container:
+            image = image or record.command[record.command.index(model) - 1]
     else:
         from wizard.flows.runtime import find_runtime, given_runtime
 
@@ -195,7 +198,7 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         python=python,
         vllm_version=version,
         build=build,
-        image=options.image or image_for(build, version),
+        image=image or image_for(build, version),
         gpus=0 if build == "cpu" else per_node,
         shm_gib=max(2, 4 * per_node),
         startup_s=int(patience_for(None, downloaded=local.is_dir()).total_s),

@@ -69,8 +69,9 @@ class ExportValues:
     command: the whole argv on this machine. arguments: vLLM's flags after the model, without host, port and key;
     container_arguments: the same, with files where a container finds them. connect_host: where a client on the same
     machine reaches it. wizard_env: variables that llm-setup itself needs to find its state.
-    model_folder: a local folder, empty for a hub id. env: variables, without the key. key: the key itself, for files
-    marked secret. key_file: where a file with the key lies on this machine. wizard: argv of llm-setup here.
+    python: the runtime's interpreter, empty for one that is an image. model_folder: a local folder, empty for a hub
+    id. env: variables, without the key. key: the key itself, for files marked secret. key_file: where a file with the
+    key lies on this machine. wizard: argv of llm-setup here.
     gpus: how many the server uses (0: CPU build). shm_gib: shared memory for the processes of one server.
     startup_s: how long a start may take. nodes, master: of a multi-node start. node: this file's node, 0 first.
     """

@@ -106,3 +106,15 @@ def test_without_an_engine_that_works_each_is_named_with_what_it_said(place: Pla
     assert "[container-engine-missing]" in ended.stderr
     assert "docker: " in ended.stderr
     assert "podman: not installed" in ended.stderr
+
+
+def test_a_server_in_a_container_is_exported_as_one(place: Place, model: str) -> None:
+    Engine(place, "podman")
+    _serve(place, model)
+    folder = place.root / "out"
+    assert place.run("export", "systemd-user", "--output", str(folder)).returncode == 0
+    (unit,) = folder.iterdir()
+    assert f"--container --image {IMAGE}" in unit.read_text()
+    assert "--vllm" not in unit.read_text()
+    assert place.run("export", "compose", "--output", str(folder)).returncode == 0
+    assert IMAGE in (folder / "compose.yaml").read_text()
