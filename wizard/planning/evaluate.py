@@ -72,6 +72,7 @@ class Knobs:
     skip_vision: bool = False
     version_told: bool = True
     amx: bool = False
+    wide_states: bool = False
     draft: Draft = NO_DRAFT
     gpu_name: str = ""
     cpu_offload_gib: float = 0.0
@@ -173,6 +174,7 @@ def cache_setup(facts: ModelFacts, knobs: Knobs, length: int) -> CacheSetup:
         prefix_caching=prefix_caching,
         speculative_tokens=knobs.draft.tokens,
         draft_layers=knobs.draft.layers,
+        wide_states=knobs.wide_states,
     )
 
 

@@ -44,6 +44,8 @@ class CacheSetup:
     prefix_caching: bool | None = None
     speculative_tokens: int = 0
     draft_layers: int = 0
+    # Recurrent states in float32 whatever the model says: CPUs with bfloat16 in AVX-512 (vLLM 0.32 platforms/cpu.py).
+    wide_states: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def recurrent_state_bytes(state: Recurrent, setup: CacheSetup, default_dtype: st
     tp = setup.tensor_parallel
     conv_bytes = element_bytes(setup.model_dtype)
     state_bytes = element_bytes(default_dtype if state.state_dtype == "auto" else state.state_dtype)
+    if setup.wide_states:
+        state_bytes = 4
     kernel = state.conv_kernel - 1 + setup.speculative_tokens
     match state.kind:
         case "gated-delta-net":

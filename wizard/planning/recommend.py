@@ -461,6 +461,7 @@ def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
         kv_bytes_pinned=pinned_integer(intent, "--kv-cache-memory-bytes", most=2**50),
         blocks_pinned=pinned_integer(intent, "--num-gpu-blocks-override", most=2**40),
         amx="amx_tile" in features or "amx_bf16" in features,
+        wide_states="avx512_bf16" in features,
         version_told=bool(intent.vllm_version),
         draft=wanted_draft(intent, facts),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wizard.planning.catalogue import catalogue_facts
-from wizard.planning.facts import ModelFacts
+from wizard.planning.facts import ModelFacts, parse_model_config
 from wizard.planning.kv import CacheSetup, block_tokens, cache_groups, kv_layout, partition
 from wizard.planning.versions import parse_version
 
@@ -257,3 +257,33 @@ def test_compressed_caches_hold_about_what_was_printed(
     layout = kv_layout(found, CacheSetup(parse_version("0.26.0"), 2, in_flight_tokens=in_flight, draft_layers=1))
     told = layout.printed_tokens(layout.blocks((int(pool_gib * 2**30),)), length)
     assert 0.9 * printed < told < printed
+
+
+def test_recurrent_states_are_wide_on_a_cpu_that_computes_in_bfloat16() -> None:
+    """A small Qwen3-Next on vLLM 0.32's CPU build with 1 GiB: "Setting attention block size to 256 tokens", and
+    "CPU KV cache size: 762,600 tokens, Maximum concurrency for 4,096 tokens per request: 186.18x".
+    """
+    config = {
+        "architectures": ["Qwen3NextForCausalLM"],
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 8,
+        "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 64,
+        "linear_value_head_dim": 64,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "vocab_size": 512,
+        "max_position_embeddings": 4096,
+        "torch_dtype": "bfloat16",
+    }
+    small = parse_model_config("acme/model", config)
+    on_cpu = setup("0.32.0", base_block=128, in_flight_tokens=4096, wide_states=True)
+    assert block_tokens(small, on_cpu) == 256
+    layout = kv_layout(small, on_cpu)
+    assert layout.printed_tokens(layout.blocks((GIB,)), 4096) == 762_600
+    assert block_tokens(small, replace(on_cpu, wide_states=False)) == 128
