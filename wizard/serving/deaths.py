@@ -565,7 +565,7 @@ class LogJudge:
                 continue
             elif k == -4:
                 if len(self._exceptions) < 8 and not (self._leaving and _OF_A_STOP.match(message)):
-                    self._exceptions.append((message, position))
+                    self._exceptions.append((self._with_code(message), position))
                     # Pydantic says what is wrong in the lines below.
                     self._explaining = 2 if "validation error" in message else 0
             else:
@@ -584,6 +584,16 @@ class LogJudge:
         """Pydantic names the field in a line of its own, before the indented one that says what is wrong with it."""
         before = self._recent[-1].strip() if self._recent and message.startswith("  ") else ""
         return f"{before}: {message.strip()}" if re.fullmatch(r"[\w.]+", before) else message
+
+    def _with_code(self, message: str) -> str:
+        """An exception that says nothing (a bare AssertionError): the line of code above it says more."""
+        if ":" in message or not message.strip():
+            return message
+        for line in reversed(self._recent):
+            code = split_prefix(line)[0].strip()
+            if code.strip("^~ "):
+                return message if code.startswith(("File ", "Traceback")) else f"{message.strip()}: {code[:160]}"
+        return message
 
     def _start_anew(self) -> None:
         """A start's own first lines come before its banner, so hints after the last cause are kept."""

@@ -191,6 +191,18 @@ def test_an_error_that_nobody_knows_is_shown_instead_of_its_wrapper() -> None:
     assert "the frob is gone" in problem.what
 
 
+def test_a_bare_error_is_shown_with_the_code_that_raised_it() -> None:
+    prefix = "(Worker_TP1 pid=185567) ERROR 11-27 22:39:46 [multiproc_executor.py:822] "
+    lines = [
+        '  File "/x/lora_shrink_op.py", line 180',
+        "    assert token_lora_mapping.size(0) == M",
+        "           ^^^^^",
+        "AssertionError",
+    ]
+    problem = judge_log([*(prefix + line for line in lines), WRAPPER])[0]
+    assert "assert token_lora_mapping.size(0) == M" in problem.what
+
+
 def test_an_unknown_validation_error_is_shown_with_the_lines_that_explain_it() -> None:
     log = (
         "pydantic_core._pydantic_core.ValidationError: 1 validation "
