@@ -17,24 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.flows.conftest import TinyEndpoint, vllm_like
-
-KEY = "sk-journey-00000000000000"
-
-
-@pytest.fixture
-def endpoint() -> Iterator[TinyEndpoint]:
-    server = TinyEndpoint()
-    vllm_like(server, key=KEY, model="tiny", context=65536)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "Zoë 家"
-    folder.mkdir()
-    return folder
+from tests.journeys.conftest import KEY
 
 
 class Examined:

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.journeys.schemas.conftest import Run, endpoint, home, run  # noqa: F401 (fixtures)
+from tests.journeys.schemas.conftest import Run, run  # noqa: F401 (a fixture)
 from tests.journeys.serve.conftest import Place, place  # noqa: F401 (a fixture)
 from tests.unit.flows.conftest import TinyEndpoint
 

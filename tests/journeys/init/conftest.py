@@ -16,9 +16,8 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.unit.flows.conftest import TinyEndpoint, vllm_like
+from tests.journeys.conftest import KEY
 
-KEY = "sk-journey-00000000000000"
 STANDIN = Path(__file__).with_name("standin_vllm.py")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 # What may stand between two characters of a text on a terminal: blanks, line ends, colours.
@@ -38,22 +37,6 @@ CONFIG = {
     "tie_word_embeddings": True,
     "vocab_size": 49152,
 }
-
-
-@pytest.fixture
-def endpoint() -> Iterator[TinyEndpoint]:
-    server = TinyEndpoint()
-    vllm_like(server, key=KEY, model="tiny", context=65536)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """With a blank and letters beyond ASCII in its name."""
-    folder = tmp_path / "Zoë 家"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

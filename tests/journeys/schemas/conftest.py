@@ -5,30 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.unit.flows.conftest import TinyEndpoint, vllm_like
+from tests.journeys.conftest import KEY
 
-KEY = "sk-schemas-00000000000000"
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[TinyEndpoint]:
-    server = TinyEndpoint()
-    vllm_like(server, key=KEY, model="tiny", context=65536)
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

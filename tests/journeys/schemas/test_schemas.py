@@ -108,7 +108,7 @@ def test_documents_of_profiles_and_clients(run: Run, endpoint: TinyEndpoint, hom
     codex.write_text(codex.read_text() + "\n# mine\n")
     assert check("clients-diff", run("clients", "diff", "--all", "--json").stdout)["files"]
     assert check("clients-verify", run("clients", "verify", "--json").stdout)["clients"]
-    check("use", run("use", "other", "--json", K="sk-schemas-00000000000001").stdout)
+    check("use", run("use", "other", "--json", K="sk-journey-00000000000001").stdout)
     check("use", run("use", "-", "--json").stdout)
     assert check("uninstall", run("uninstall", "--dry-run", "--json").stdout)["traces"]["changed"]
     check("clients-restore", run("clients", "restore", "--all", "--yes", "--json").stdout)
