@@ -32,7 +32,7 @@ def _version(log: str) -> str:
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["dense", "sliding", "moe", "mla", "recurrent"])
+@pytest.mark.parametrize("kind", ["dense", "sliding", "moe", "mla", "recurrent", "mamba"])
 def test_the_printed_cache_size_is_the_planned_one_within_a_block(
     kind: str, tiny_model: Callable[[str], Path], start_server: Callable[..., RealServer]
 ) -> None:

@@ -184,6 +184,8 @@ def layer_pages(facts: ModelFacts, setup: CacheSetup) -> tuple[tuple[Page, ...],
     kept = int(rule(setup.version, "recurrent-states"))
     if setup.prefix_caching is not None:
         kept = 2 if setup.prefix_caching else 1
+    if kept == 2 and facts.recurrent and facts.recurrent.kind == "mamba2":
+        kept += int(rule(setup.version, "mamba2-checkpoint"))
     state_page = 0
     if facts.is_hybrid and facts.recurrent:
         state_page = recurrent_state_bytes(facts.recurrent, setup, _state_dtype(facts, setup))

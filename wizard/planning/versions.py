@@ -104,6 +104,11 @@ ROWS: tuple[Row, ...] = (
     # Prefix caching of recurrent layers keeps two states a request instead of one.
     Row("recurrent-states", (0, 0, 0), 1, "vllm/config/model.py v0.25.0 is_prefix_caching_supported"),
     Row("recurrent-states", (0, 26, 0), 2, "vllm/config/model.py v0.26.0; models/config.py: mamba_cache_mode align"),
+    # One state more with prefix caching, where a prefill stores the state at a block's end on its way.
+    Row("mamba2-checkpoint", (0, 0, 0), 0, "PR 57329: open on 2026-09-17"),
+    Row(
+        "mamba2-checkpoint", (0, 32, 0), 1, "vllm/model_executor/layers/mamba/mamba_mixer2.py v0.32.0 get_kv_cache_spec"
+    ),
     # Profiling's sampler. Up to 0.11.0 FlashInfer is used where the installation happens to have it.
     Row("sampler", (0, 0, 0), "sort", "vllm/v1/sample/ops/topk_topp_sampler.py v0.10.2, without FlashInfer"),
     Row("sampler", (0, 11, 0), "flashinfer", "vllm/v1/sample/ops/topk_topp_sampler.py v0.11.0, in its image"),

@@ -287,3 +287,31 @@ def test_recurrent_states_are_wide_on_a_cpu_that_computes_in_bfloat16() -> None:
     layout = kv_layout(small, on_cpu)
     assert layout.printed_tokens(layout.blocks((GIB,)), 4096) == 762_600
     assert block_tokens(small, replace(on_cpu, wide_states=False)) == 128
+
+
+@pytest.mark.parametrize(("version", "printed"), [("0.31.0", 1_720_635), ("0.32.0", 1_597_732)])
+def test_mamba2_keeps_one_state_more_since_it_stores_prefixes_on_its_way(version: str, printed: int) -> None:
+    """A small Nemotron-H on vLLM 0.32's CPU build with 1 GiB: blocks of 384 tokens, 1,597,732 in all."""
+    config = {
+        "architectures": ["NemotronHForCausalLM"],
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 6,
+        "hybrid_override_pattern": "M-*M-*",
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 32,
+        "ssm_state_size": 64,
+        "n_groups": 1,
+        "conv_kernel": 4,
+        "vocab_size": 512,
+        "max_position_embeddings": 4096,
+        "torch_dtype": "bfloat16",
+    }
+    small = parse_model_config("acme/model", config)
+    on_cpu = setup(version, base_block=128, in_flight_tokens=4096, wide_states=True)
+    assert block_tokens(small, on_cpu) == 384
+    layout = kv_layout(small, on_cpu)
+    assert layout.printed_tokens(layout.blocks((GIB,)), 4096) == printed
