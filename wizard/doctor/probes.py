@@ -383,6 +383,8 @@ _FILLER = "The quick brown fox jumps over the lazy dog. "
 # Shorter ones are no different from the other probes, longer ones cost more than they tell.
 SHORT_PROMPT_TOKENS = 1_000
 MOST_PROMPT_TOKENS = 32_000
+# A GPU reads such a prompt in a second or two; a slow server is not kept busy for longer.
+_OWN_SIZE_S = 10.0
 
 
 def plan_own_size(target: Target, spot: Spot) -> Iterator[Probe]:
@@ -395,7 +397,7 @@ def plan_own_size(target: Target, spot: Spot) -> Iterator[Probe]:
     yield post(
         f"{spot.wire}.own-size",
         url_of(spot.base, spot.wire),
-        spot,
+        replace(spot, timeout_s=min(spot.timeout_s, _OWN_SIZE_S)),
         _asked_after(text, spot),
         shown=_asked_after(f"{_FILLER}… ({characters} characters) ", spot),
         first_byte_is_enough=True,

@@ -207,11 +207,12 @@ class Prober:
         spoken = reach.best.body.spoken if reach.best and reach.best.body else None
         if spoken is not None and not spoken.content.strip() and not spoken.tool_calls:
             planned += probes.plan_roomy(place)
-        if self._limits.full or is_own_vllm(seen, target):
-            planned += probes.plan_own_size(target, place)
         seen = self._more(pool, seen, planned)
-        if something_between(seen) and (self._limits.full or is_own_vllm(seen, target)):
-            # Alone, so that no other request shares the machine's time with it.
+        if not (self._limits.full or is_own_vllm(seen, target)):
+            return seen
+        # Each alone: a long prompt keeps the others waiting, and they make the stream wait.
+        seen = self._more(pool, seen, probes.plan_own_size(target, place))
+        if something_between(seen):
             seen = self._more(pool, seen, probes.plan_long_stream(place, vllm=is_own_vllm(seen, target)))
         return seen
 
