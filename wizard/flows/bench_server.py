@@ -17,7 +17,8 @@ from wizard.endpoint.urls import without_version
 from wizard.serving.metrics import Load, parse_metrics
 from wizard.watching.reading import Snapshot, parse_snapshot, read_window
 
-_LOOK_S = 0.5
+# Seldom: a server writes its metrics between two tokens, and what is measured should not be the measuring.
+_LOOK_S = 2.0
 # Histograms of which the sums tell more than the buckets, the lowest of which reaches to 0.3 s (v1/metrics/loggers.py).
 _QUEUE, _PREFILL = "vllm:request_queue_time_seconds", "vllm:request_prefill_time_seconds"
 _ASK_S = 5.0
