@@ -74,14 +74,14 @@ def plan_mend(seen: Observations, findings: Iterable[Problem]) -> Mend | None:
     the server is our own and the key is what is wrong, its own key is written.
     """
     target = seen.target
-    if target is None or not target.client or target.source.startswith("--"):
+    if target is None or not target.client or target.profile or target.source.startswith("--"):
         return None
     findings = tuple(findings)
     codes = tuple(finding.code for finding in findings if finding.fix and finding.fix.automatic)
     reach = judge_reach(seen)
     own = own_server(seen)
     wrong_key = tuple(f.code for f in findings if f.code in _KEY_CODES and f.severity == "error")
-    key = own.key if own is not None and own.key and wrong_key and reach.base is not None else None
+    key = own.key if own is not None and own.alive and own.key and wrong_key and reach.base is not None else None
     better = _better(seen, reach)
     if key is None and (not codes or better is None):
         return None
@@ -157,7 +157,8 @@ def plan_server_mend(seen: Observations, findings: Iterable[Problem]) -> ServerM
         return None
     if not server.alive:
         # Its log says what to change; the flow reads the remedies from there.
-        return ServerMend(server.name, Remedy(), ("server-not-ready",)) if "server-not-ready" in errors else None
+        told = errors & {"server-not-ready", *(finding.code for finding in server.log_findings)}
+        return ServerMend(server.name, Remedy(), tuple(sorted(told))) if told else None
     changes = [*_tool_flags(server, errors), *_window_flags(seen, server, errors)]
     codes = tuple(code for code in _MENDED_BY_FLAGS if code in errors)
     return ServerMend(server.name, Remedy(tuple(changes)), codes) if changes else None

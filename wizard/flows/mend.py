@@ -26,7 +26,7 @@ from wizard.flows.doctor import DoctorOptions, Report, run_doctor
 from wizard.i18n import t
 from wizard.problems import ProblemError, usage_error
 from wizard.serving.record import ServerRecord
-from wizard.serving.remedies import Changed, apply_remedy, next_start
+from wizard.serving.remedies import MAX_RESTARTS, Changed, apply_remedy, next_start
 from wizard.ui.screen import Screen
 
 Confirm = Callable[[str], bool]
@@ -212,18 +212,34 @@ def _mend_server(hands: _Hands, plan: ServerMend) -> Mended:
     )
     if hands.dry_run or not hands.agreed(question):
         return declined
-    better = replace(record, arguments=changed.arguments, environment=tuple(sorted(changed.env.items())))
-    try:
-        hands.start(world, screen, better)
-        helped = not hands.left(hands.options, plan.codes)
-    except ProblemError as error:
-        screen.problem(error.problem)
-        helped = False
+    helped = _started(hands, record, changed) and not hands.left(hands.options, plan.codes)
     if not helped and alive:
         hands.start(world, screen, record)
     outcome = "mended" if helped else "undone"
     hands.say(plan.server, outcome)
     return Mended(plan.server, outcome, plan.codes, "server")
+
+
+def _started(hands: _Hands, record: ServerRecord, changed: Changed) -> bool:
+    """Start it so; where it dies of something that its log says how to mend, with that too."""
+    from wizard.flows.serve import ServerDiedError
+
+    for _ in range(MAX_RESTARTS):
+        better = replace(record, arguments=changed.arguments, environment=tuple(sorted(changed.env.items())))
+        try:
+            hands.start(hands.world, hands.screen, better)
+        except ServerDiedError as error:
+            hands.screen.problem(error.problem)
+            next_change = next_start(changed.arguments, changed.env, error.remedies)
+            if next_change is None or not hands.agreed(t("Start again with {changes}?", changes=next_change.said)):
+                return False
+            changed = next_change
+        except ProblemError as error:
+            hands.screen.problem(error.problem)
+            return False
+        else:
+            return True
+    return False
 
 
 def _changed(plan: ServerMend, record: ServerRecord, *, alive: bool) -> Changed | None:
