@@ -57,7 +57,7 @@ def test_plain_is_lines_that_can_be_read_aloud(on_terminal: Any, machine: Any, l
     drawn |= {c for c in terminal.text if c in "█▓▒░·✓✗●○»⠋"} - {"·"}
     assert drawn == set()
     # What a colour would say is a word.
-    assert ("[ok]" if language == "en" else "[好]") in terminal.text or language != "en"
+    assert len(re.findall(r"^ +\[\w+\] ", terminal.text, re.MULTILINE)) > 10
 
 
 def test_chinese_has_no_english_of_the_libraries(on_terminal: Any, machine: Any) -> None:
