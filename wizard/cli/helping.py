@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import click
 
 from wizard.i18n import t
-from wizard.text import wrap
 
 # A terminal of 24 lines, less the one for the next prompt.
 SCREEN_LINES = 23
@@ -53,6 +52,9 @@ class FittedFormatter(click.HelpFormatter):
         inner.write_dl(shown)
         names = ", ".join(_name(row) for row in named)
         # Not write_text(): it breaks a line within `--prompt-tokens`.
+        # Only here: the commonest help of all, of no command, needs neither it nor the tables of Unicode.
+        from wizard.text import wrap
+
         lines = wrap(t("More (see `--help-all`): {names}", names=names), self.width, " " * indent, " " * indent)
         return inner.getvalue() + "\n".join(lines) + "\n"
 
