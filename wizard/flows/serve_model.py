@@ -21,6 +21,7 @@ from wizard.planning.pins import parse_pin
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.secret import Secret
 from wizard.serving.embedded import EmbeddedModel
+from wizard.serving.install_plan import runtime_name
 from wizard.serving.phases import Progress, advance, clean_line
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.serving.remedies import MAX_RESTARTS, next_start, restart_pause_s
@@ -145,6 +146,32 @@ def prepare(
         plan.warnings,
         plan,
     )
+
+
+def prepare_dry(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> Prepared:
+    """What `prepare` would give, without an install or a fetch: the runtime is the one here, else the one that would be
+    installed; the model is named as it would be fetched."""
+    from wizard.flows.install import plan_new_runtime
+    from wizard.flows.runtime import find_runtime, given_runtime
+
+    runtime = given_runtime(world, answers.vllm) if answers.vllm else None
+    if runtime is None and answers.vllm_version is None:
+        runtime = find_runtime(world, screen, machine)
+    if runtime is None:
+        new = plan_new_runtime(world, machine, answers.vllm_version)
+        runtime = Runtime(
+            name=runtime_name(new.build, new.version),
+            python="",
+            vllm_version=new.version,
+            build=new.build,
+            torch_version="",
+            serve_command=("vllm", "serve"),
+            origin="own",
+            folder=new.folder,
+        )
+    model, arguments, env = planned_arguments(world, machine, answers, runtime.vllm_version)
+    plan = plan_ahead(world, machine, answers, runtime.vllm_version)
+    return Prepared(runtime, model, arguments, env, plan.memory.weights_gib, plan.warnings, plan)
 
 
 def planned_arguments(

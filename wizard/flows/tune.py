@@ -30,7 +30,7 @@ from wizard.flows.live import LiveLine
 from wizard.flows.plan import ModelSource, observe_model, plan_for
 from wizard.flows.runtime import ensure_runtime, given_runtime
 from wizard.flows.serve import LOOPBACK, ServerDiedError, server_died, start_server, stop_server
-from wizard.flows.serve_model import Prepared, ServeAnswers, pins_of, prepare
+from wizard.flows.serve_model import Prepared, ServeAnswers, pins_of, prepare, prepare_dry
 from wizard.flows.state import writable
 from wizard.flows.tuned import settings_path
 from wizard.hardware.machine import Machine
@@ -183,7 +183,7 @@ def plan_tune(
     """What would be tried, shown; nothing is started."""
     _check_words(options)
     answers, record = _named(world, answers)
-    answers, prepared = _prepared(world, screen, machine, answers, record)
+    answers, prepared = _prepared(world, screen, machine, answers, record, None)
     knobs = _knobs(world, machine, prepared, answers, options)
     screen.title(t("Would measure, against {goal}", goal=options.goal.text))
     screen.line("  $ vllm serve " + shlex.join((prepared.model, *prepared.arguments)))
@@ -224,13 +224,20 @@ def _prepared(
     machine: Machine,
     answers: ServeAnswers,
     record: ServerRecord | None,
-    runtime: Runtime | None = None,
+    runtime: Runtime | None,
 ) -> tuple[ServeAnswers, Prepared]:
-    """What the search begins with: the plan of the model, or the flags of the server that is tuned."""
+    """What the search begins with: the plan of the model, or the flags of the server that is tuned. runtime None: only
+    to be shown, so nothing is installed or fetched."""
+
+    def made_ready(answers: ServeAnswers) -> Prepared:
+        if runtime is None:
+            return prepare_dry(world, screen, machine, answers)
+        return prepare(world, screen, machine, answers, runtime=runtime)
+
     if record is None:
-        return answers, prepare(world, screen, machine, answers, runtime=runtime)
+        return answers, made_ready(answers)
     given = pins_of(answers.extra)
-    prepared = prepare(world, screen, machine, replace(answers, extra=()), runtime=runtime)
+    prepared = made_ready(replace(answers, extra=()))
     more = pins_beside(pins_of(record.arguments), pins_of(prepared.arguments))
     named = {pin.flag for pin in given}
     extra = (*(word for pin in more if pin.flag not in named for word in words_of(pin)), *answers.extra)
@@ -372,7 +379,9 @@ def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:
 def _knobs(
     world: World, machine: Machine, prepared: Prepared, answers: ServeAnswers, options: TuneOptions
 ) -> tuple[Knob, ...]:
-    facts = observe_model(world, answers.model or prepared.model, ModelSource())
+    # The plan knows the embedded model also where it is not fetched yet.
+    model = prepared.plan.model if prepared.plan else prepared.model
+    facts = observe_model(world, answers.model or model, ModelSource())
     gpus = serving_gpus(machine)
     first = gpus[0] if gpus else None
     version = prepared.runtime.vllm_version

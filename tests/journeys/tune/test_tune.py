@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CACHE = ("--only", "prefix-caching")
 OFF = ("--no-enable-prefix-caching",)
 
@@ -191,6 +193,13 @@ def test_a_dry_run_starts_nothing(place: Any) -> None:
     document = place.document(place.tune("--dry-run", "--json"), "tune-dry-run")
     assert "prefix-caching" in [knob["name"] for knob in document["knobs"]]
     assert place.starts() == []
+
+
+@pytest.mark.parametrize("words", [(), ("Qwen/Qwen2.5-0.5B-Instruct",)], ids=["embedded", "from-the-hub"])
+def test_a_dry_run_installs_and_fetches_nothing(words: tuple[str, ...], place: Any) -> None:
+    ran = place.run("tune", *words, "--dry-run", "--json", PATH="/nowhere", HF_HUB_OFFLINE="1")
+    assert "prefix-caching" in [knob["name"] for knob in json.loads(ran.stdout)["knobs"]], ran.stderr
+    assert not (place.home / "data").exists()
 
 
 def test_a_pinned_flag_is_not_turned(place: Any) -> None:
