@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from wizard.catalog.arguments import flag_value
 from wizard.effects.ports import first_free_port, free_port, port_holders, port_is_free
 from wizard.effects.processes import terminated_as_interrupt
 from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
@@ -31,7 +32,6 @@ from wizard.serving.runtime import Runtime
 from wizard.serving.start import (
     DEFAULT_PORT,
     PORTS_TRIED,
-    flag_value,
     plan_command,
     plan_environment,
     told_apart,

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from wizard.catalog.arguments import flag_value as flag_value
-from wizard.catalog.arguments import spelled
+from wizard.catalog.arguments import flag_value, spelled
 from wizard.serving.record import ServerRecord
 from wizard.serving.runtime import Runtime
 
