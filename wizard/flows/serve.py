@@ -12,7 +12,7 @@ from typing import Literal
 
 from wizard.catalog.arguments import flag_value
 from wizard.effects.ports import first_free_port, free_port, port_holders, port_is_free
-from wizard.effects.processes import terminated_as_interrupt
+from wizard.effects.processes import interrupts_held, terminated_as_interrupt
 from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
@@ -74,12 +74,14 @@ def start_server(
     if world.platform == "windows":
         raise ProblemError(_windows())
     added = dict(env or {})
-    with terminated_as_interrupt():
+    begun: list[ServerRecord] = []
+    with terminated_as_interrupt(), _ended_when_interrupted(world, screen, begun):
         started = _launch(
             world,
             screen,
             runtime,
             _Wanted(name, model, tuple(arguments), added, key, host, port),
+            begun,
             replace_running=replace_running,
         )
         patience = patience_for(weights_gib, downloaded=_is_local(model))
@@ -110,11 +112,33 @@ class _Started:
     ours: bool
 
 
+@contextmanager
+def _ended_when_interrupted(world: World, screen: Screen, begun: Sequence[ServerRecord]) -> Iterator[None]:
+    """Whatever the interrupted run was doing: servers that it began are ended and forgotten."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for record in begun:
+            screen.step("running", t("interrupted: ending server `{name}`", name=record.name))
+            with interrupts_held():
+                _end(world, record, patience_s=5.0)
+                world.servers.remove(record.name)
+        raise
+
+
 def _is_local(model: str) -> bool:
     return Path(model).expanduser().is_dir()
 
 
-def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, replace_running: bool) -> _Started:
+def _launch(
+    world: World,
+    screen: Screen,
+    runtime: Runtime,
+    wanted: _Wanted,
+    begun: list[ServerRecord],
+    *,
+    replace_running: bool,
+) -> _Started:
     servers = world.servers
     name = wanted.name
     with writable(world.paths.servers), servers.changing(name):
@@ -164,7 +188,7 @@ def _launch(world: World, screen: Screen, runtime: Runtime, wanted: _Wanted, *, 
             environment=tuple(sorted(wanted.env.items())),
             container=(runtime.container.engine, container_name(name)) if runtime.container else (),
         )
-        return _Started(_begin(world, environment, announced), ours=True)
+        return _Started(_begin(world, environment, announced, begun), ours=True)
 
 
 def _environment(world: World, runtime: Runtime, wanted: _Wanted) -> dict[str, str]:
@@ -211,7 +235,9 @@ def hub_cache(world: World) -> Path:
     return Path(world.env.get("HF_HOME") or world.home / ".cache" / "huggingface").expanduser()
 
 
-def _begin(world: World, environment: dict[str, str], announced: ServerRecord) -> ServerRecord:
+def _begin(
+    world: World, environment: dict[str, str], announced: ServerRecord, begun: list[ServerRecord]
+) -> ServerRecord:
     """Announce, launch, note. Whatever happens between the three, a later run finds the server or none: the process
     writes its own pid, and holds a lock as long as it lives."""
     servers = world.servers
@@ -225,17 +251,19 @@ def _begin(world: World, environment: dict[str, str], announced: ServerRecord) -
     log = servers.rotate_log(announced.name)
     servers.save(announced)
     try:
-        with servers.life_lock(announced.name) as hold:
-            pid = world.processes.launch(
-                announced.command,
-                env=environment,
-                cwd=world.cwd,
-                log=log,
-                pid_file=servers.pid_path(announced.name),
-                hold=hold,
-            )
-        record = replace(announced, pid=pid, pid_started=world.processes.identity(pid))
-        servers.save(record)
+        with interrupts_held():
+            with servers.life_lock(announced.name) as hold:
+                pid = world.processes.launch(
+                    announced.command,
+                    env=environment,
+                    cwd=world.cwd,
+                    log=log,
+                    pid_file=servers.pid_path(announced.name),
+                    hold=hold,
+                )
+            record = replace(announced, pid=pid, pid_started=world.processes.identity(pid))
+            servers.save(record)
+            begun.append(record)
         servers.keep_log_bounded(announced.name, pid)
     except BaseException:
         left = servers.load(announced.name)
@@ -243,6 +271,7 @@ def _begin(world: World, environment: dict[str, str], announced: ServerRecord) -
             world.processes.end_session(left.pid, patience_s=0)
             _remove_container(world, left)
         servers.remove(announced.name)
+        begun.clear()
         raise
     return record
 
@@ -296,14 +325,6 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
                     _end(world, record)
                 raise ProblemError(problem)
             world.clock.sleep(_LOOK_S)
-    except KeyboardInterrupt:
-        watch.clear()
-        if started.ours:
-            screen.step("running", t("interrupted: ending server `{name}`", name=record.name))
-            with _deaf_to_interrupts():
-                _end(world, record, patience_s=5.0)
-                world.servers.remove(record.name)
-        raise
     finally:
         watch.clear()
 
@@ -510,7 +531,7 @@ def stop_server(
         members = world.processes.session_members(record.pid) if ran else ()
         if ran:
             # Whoever was told to stop a server finishes: half of it stopped is worse than either.
-            with _deaf_to_interrupts():
+            with interrupts_held():
                 _end(world, record, patience_s=patience_s, screen=screen)
         world.servers.remove(name)
     if not ran:
@@ -634,22 +655,6 @@ def fresh_key() -> Secret:
 def served_name_of(model: str) -> str:
     """A folder is served by its own name; a hub id as it is."""
     return Path(model).name if os.sep in model and Path(model).is_absolute() else model
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the inside is done."""
-    import signal
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 # --- problems

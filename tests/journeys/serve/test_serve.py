@@ -164,6 +164,18 @@ def test_an_interrupted_start_leaves_no_process_and_no_record(place: Place, numb
     assert place.state() == "none"
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
+def test_an_interrupt_right_after_the_launch_leaves_no_process(place: Place, after_s: float) -> None:
+    starting = place.start("serve", "--detach", "--vllm", str(place.vllm), standin="silent")
+    wait_until(lambda: place.processes() != [], what="server")
+    time.sleep(after_s)
+    starting.send_signal(signal.SIGTERM)
+    output, _ = starting.communicate(timeout=20)
+    assert starting.returncode == 130, output
+    assert place.processes() == []
+    assert place.state() == "none"
+
+
 def test_an_attached_server_ends_with_ctrl_c(place: Place) -> None:
     attached = place.start("serve", "--vllm", str(place.vllm))
     assert attached.stdout is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard.effects.processes import Processes, terminated_as_interrupt
+from wizard.effects.processes import Processes, interrupts_held, terminated_as_interrupt
 
 ENV = dict(os.environ)
 # Starts a child in a process group of its own, as some of vLLM's supervisors do, and waits.
@@ -152,3 +152,28 @@ def test_term_and_hangup_interrupt_like_ctrl_c() -> None:
             os.kill(os.getpid(), number)
             time.sleep(5)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_that_is_held_comes_when_the_few_steps_are_done(number: int) -> None:
+    before = signal.getsignal(number)
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupts_held():
+        os.kill(os.getpid(), number)
+        done.append("steps")
+    assert done == ["steps"]
+    assert signal.getsignal(number) is before
+
+
+def test_what_is_started_while_interrupts_are_held_hears_them(tmp_path: Path) -> None:
+    processes = Processes()
+    with interrupts_held():
+        pid = _launch(processes, tmp_path, "sleep", "60")
+    try:
+        os.kill(pid, signal.SIGINT)
+        until = time.monotonic() + 10
+        while processes.exit_code(pid) is None and time.monotonic() < until:
+            time.sleep(0.02)
+        assert processes.exit_code(pid) == -signal.SIGINT
+    finally:
+        processes.end_session(pid, patience_s=0)
