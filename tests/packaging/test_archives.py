@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -80,15 +79,3 @@ def test_the_list_of_what_it_is_made_of(wheel: Path, tool_environment: dict[str,
     assert document["metadata"]["component"]["name"] == "llm-setup"
     assert {"click", "jinja2", "rich"} <= {component["name"].lower() for component in document["components"]}
     assert not {"pytest", "mypy", "vllm"} & {component["name"].lower() for component in document["components"]}
-
-
-def test_the_manual_page_has_no_warning(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "man" / "llm-setup.1"
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith(".TH LLM-SETUP 1 ")
-    groff = shutil.which("groff")
-    if groff:
-        done = subprocess.run(
-            [groff, "-man", "-ww", "-z", "-Kutf8", str(page)], capture_output=True, text=True, timeout=60
-        )
-        assert done.stderr == ""
