@@ -67,6 +67,10 @@ def test_an_arrow_leads_wherever_an_import_does_and_nowhere_else(drawn: Edges, i
         assert reach(drawn, package) - {package} == reach(imported, package) - {package}, package
 
 
+def test_no_package_imports_what_imports_it(imported: Edges) -> None:
+    assert [package for package in imported if package in reach(imported, package)] == []
+
+
 def test_the_page_shows_the_picture() -> None:
     for name in ("architecture.md", "architecture.zh.md"):
         assert "../pictures/architecture.svg" in (ROOT / "docs" / "explanation" / name).read_text(encoding="utf-8")

@@ -43,12 +43,12 @@ from wizard.ui.questions import BackRequested, Choice, Questions
 from wizard.ui.screen import Screen
 
 if TYPE_CHECKING:
-    from wizard.catalog.rank import Ranked
     from wizard.flows.endpoints import Observed
     from wizard.flows.init_hub import Measured
     from wizard.flows.init_model import OtherWay
     from wizard.flows.serve_model import ServeAnswers
     from wizard.planning.model import ServePlan
+    from wizard.planning.rank import Ranked
     from wizard.serving.runtime import Runtime
 
 # Written when none of the clients is installed here: the clients of most guides, and the shell.
@@ -442,10 +442,10 @@ class InitFlow:
             self._answer("model", chosen)
 
     def _ranked(self) -> tuple[Ranked, ...]:
-        from wizard.catalog.rank import rank_models
         from wizard.flows.held import without_server
         from wizard.flows.models import client_needs
         from wizard.planning.intent import Intent
+        from wizard.planning.rank import rank_models
 
         needs = client_needs(self.world, self.road.words("clients"))
         here, _ = without_server(self.world, self._here)

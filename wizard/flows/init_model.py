@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wizard.catalog.rank import Ranked
 from wizard.flows.init_road import EMBEDDED, Answer
 from wizard.flows.serve_model import pins_of
 from wizard.i18n import t
 from wizard.planning.model import ServePlan
+from wizard.planning.rank import Ranked
 from wizard.serving.embedded import MODEL_ID
 from wizard.text import display_width, pad, pad_left, shorten
 from wizard.ui.questions import Choice

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wizard.catalog.rank import AGENT_CONTEXT_TOKENS, Need, Ranked, machine_json, rank_models
 from wizard.effects.world import World
 from wizard.flows.clients import choose_clients, load_clients
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.planning.intent import Intent
+from wizard.planning.rank import AGENT_CONTEXT_TOKENS, Need, Ranked, machine_json, rank_models
 from wizard.planning.recommend import serving_gpus
 from wizard.planning.versions import TESTED_VERSION
 from wizard.problems import Fix, Problem

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from wizard.catalog.rank import rank_models
 from wizard.flows.init_model import GATEWAY, OTHER, model_rows, offer_models, search_models
 from wizard.flows.init_road import EMBEDDED
 from wizard.hardware.describe import describe_machine
+from wizard.planning.rank import rank_models
 from wizard.text import display_width
 
 

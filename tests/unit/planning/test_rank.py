@@ -6,11 +6,11 @@ from time import process_time
 import pytest
 
 from wizard.catalog.models import ModelEntry, all_models, find_model
-from wizard.catalog.rank import Need, Ranked, estimate_tokens_per_s, facts_of, rank_models, usable_variants
 from wizard.hardware.describe import describe_machine
 from wizard.hardware.machine import Cpu, Machine
 from wizard.planning.intent import Intent
 from wizard.planning.plan import plan_serve
+from wizard.planning.rank import Need, Ranked, estimate_tokens_per_s, facts_of, rank_models, usable_variants
 
 CODEX = Need("codex", "Codex CLI", True, 32_768)
 AIDER = Need("aider", "aider", False, 4_096)
