@@ -623,7 +623,7 @@ class LogJudge:
         if self._held is not None:
             self._read_all(self._held)
             self._held = None
-        return _conclude(list(self._found.values()), self._exceptions, self._up)
+        return _conclude(list(self._found.values()), self._exceptions, up=self._up, begun=self._begun)
 
     def problems(self) -> tuple[Problem, ...]:
         """The problems of `deaths`; of a log that ends while the server starts, that it does."""
@@ -648,7 +648,7 @@ def _effective_role(found: _Found) -> Role:
     return found.kind.role
 
 
-def _conclude(found: list[_Found], exceptions: list[tuple[str, int]], up: bool) -> tuple[Death, ...]:
+def _conclude(found: list[_Found], exceptions: list[tuple[str, int]], *, up: bool, begun: bool) -> tuple[Death, ...]:
     roles = {id(item): _effective_role(item) for item in found}
     if up and not any(role in ("wrapper", "consequence") for role in roles.values()):
         # The engine lives: an error that belongs to a start, or to one request, killed nobody.
@@ -685,7 +685,9 @@ def _conclude(found: list[_Found], exceptions: list[tuple[str, int]], up: bool) 
         if problem.code not in seen and len(deaths) <= _MAX_OTHERS:
             seen.add(problem.code)
             deaths.append(Death(problem, _remedies(item.line, item.groups), role, item.position))
-    if not dead and exceptions and not up:
+    # A part of a log that begins after the start, with an error of one request: who answers requests is up.
+    serves = up or (not begun and "request" in roles.values())
+    if not dead and exceptions and not serves:
         deaths.insert(0, _unknown_death(None, exceptions, up))
     return tuple(deaths)
 

@@ -279,6 +279,15 @@ def test_an_error_after_the_start_that_leaves_the_engine_alive_is_a_warning() ->
     assert judge_log([*log, WRAPPER])[0].severity == "error"
 
 
+def test_a_requests_error_with_its_traceback_is_no_death_in_a_log_that_begins_after_the_start() -> None:
+    traceback = ["Traceback (most recent call last):", "json.decoder.JSONDecodeError: Expecting value: line 1"]
+    at = "ERROR 03-01 10:00:00 [hermes_tool_parser.py:120] "
+    part = [at + line for line in ("Error in extracting tool call from response.", *traceback)]
+    start = "INFO 03-01 09:59:00 [api_server.py:1] vLLM API server version 0.32.0"
+    assert [(p.code, p.severity) for p in judge_log(part)] == [("tool-parser-mismatch", "warning")]
+    assert judge_log([start, *part])[0].code == "startup-failed"
+
+
 def test_errors_of_single_requests_are_warnings() -> None:
     access = 'INFO:     10.0.0.7:5 - "POST /chat/completions HTTP/1.1" 404 Not Found'
     log = f"INFO:     Application startup complete.\n{access}"
