@@ -13,6 +13,7 @@ What is on the disk is counted from outside, because bars change with each versi
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import ssl
 import sys
@@ -91,10 +92,10 @@ def from_hugging_face(model: str, free: int) -> None:
 
 
 def _fetch(hub: Any, model: str, name: str, revision: str, blobs: Path) -> None:
-    """One large file into the cache, from where an earlier run ended. What cannot be had this way, or is not what the
-    hub says it is, is left to the hub's client."""
+    """One large file into the cache, from where an earlier run ended. What cannot be had this way is left to the hub's
+    client. What is not what the hub says it is ends the program: that client looks at the size alone."""
     url = hub.hf_hub_url(model, name, revision=revision)
-    tries = _TRIES
+    tries, afresh = _TRIES, False
     while tries:
         about = hub.get_hf_file_metadata(url)
         etag, size = (about.etag or "").strip('"'), about.size
@@ -106,29 +107,30 @@ def _fetch(hub: Any, model: str, name: str, revision: str, blobs: Path) -> None:
         try:
             if here < size:
                 # A redirect leads to a CDN, which is not shown the token.
-                own = urlsplit(about.location).netloc == urlsplit(url).netloc
+                own = urlsplit(about.location)[:2] == urlsplit(url)[:2]
                 _append(about.location, hub.utils.build_hf_headers() if own else {}, half, here)
         except urllib.error.HTTPError as error:
             if error.code not in (403, 408, 429) and error.code < 500:  # 403: the signed URL is too old
                 return
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             print(f"{name}: {type(error).__name__}: {error}", flush=True)
         now = half.stat().st_size if half.exists() else 0
-        if now == size:
-            if _sha256(half) == etag:
+        if now >= size:
+            if now == size and _sha256(half) == etag:
                 half.replace(blobs / etag)
                 return
             half.unlink()
-        elif now > size:
-            half.unlink()
+            if afresh:
+                sys.exit(f"{name}: what came is not what the hub says it is (SHA-256 {etag})")
+            afresh = True  # the beginning may have been another's
         tries = _TRIES if now > here else tries - 1
         time.sleep(1)
 
 
 def _append(url: str, headers: dict[str, str], half: Path, start: int) -> None:
-    request = urllib.request.Request(
-        url, headers={**headers, "Range": f"bytes={start}-", "Accept-Encoding": "identity"}
-    )
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-", "Accept-Encoding": "identity"})
+    for name, value in headers.items():
+        request.add_unredirected_header(name, value)  # wherever this leads, the token stays
     with urllib.request.urlopen(request, timeout=60, context=_trust()) as reply:
         file = half.open("ab" if reply.status == 206 else "wb")  # a server that knows no ranges sends all of it
         with file:
