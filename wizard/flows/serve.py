@@ -529,7 +529,7 @@ def stop_server(
         begun = world.clock.monotonic_s()
         ran = life.alive or bool(life.remains)
         members = world.processes.session_members(record.pid) if ran else ()
-        if ran:
+        if ran or record.container:  # a container goes on without the process that showed it
             # Whoever was told to stop a server finishes: half of it stopped is worse than either.
             with interrupts_held():
                 _end(world, record, patience_s=patience_s, screen=screen)

@@ -89,6 +89,15 @@ def test_a_container_whose_client_was_killed_is_ended_by_the_next_start(place: P
     assert place.processes() == []
 
 
+def test_a_container_whose_client_was_killed_is_ended_by_stop(place: Place, model: str) -> None:
+    Engine(place, "podman")
+    _serve(place, model)
+    os.kill(place.record()["pid"], signal.SIGKILL)
+    wait_until(lambda: place.state() == "dead", what="dead")
+    assert place.run("stop").returncode == 0
+    assert place.processes() == []
+
+
 def test_a_dry_run_shows_the_command_and_fetches_nothing(place: Place, model: str) -> None:
     podman = Engine(place, "podman")
     ended = place.run("serve", "--dry-run", "--container", "--vllm-version", "0.32.0", "--model", model)
