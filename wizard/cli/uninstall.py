@@ -26,7 +26,10 @@ def command(app: App) -> int:
         from wizard.cli.clients import confirm_of
 
         done = give_back(app.world, app.screen, traces, yes=app.yes, confirm=confirm_of(app))
-    app.screen.title(t("The rest"))
+        # A restore may have kept a version of yours. Without one, the originals are needed where they are.
+        commands = removal_commands(observe_traces(app.world)) if done else ()
+    if commands:
+        app.screen.title(t("The rest"))
     for line in commands:
         app.screen.line(f"  $ {line}")
     if app.screen.as_json:

@@ -98,8 +98,11 @@ class EditStore:
 
     def keep_replaced(self, path: Path, content: bytes, stamp: str) -> Path:
         """Keep a version that a restore is about to replace although it changed since; returns where."""
-        kept = self.folder / "replaced" / f"{stamp}-{path.name}"
-        self._make_private(kept.parent)
+        folder = self.folder / "replaced"
+        self._make_private(folder)
+        # Several clients have a `settings.json`, and all are restored in one second.
+        places = (folder / f"{stamp}-{number}{path.name}" for number in ("", *(f"{n}-" for n in range(2, 1000))))
+        kept = next(place for place in places if self._files.read_bytes(place) in (None, content))
         self._files.write_private(kept, content)
         return kept
 

@@ -133,8 +133,9 @@ def give_back(
 
 
 def removal_commands(traces: Traces) -> tuple[str, ...]:
-    """What to type for the rest, in its order."""
+    """What to type for the rest, in its order. What others wrote is moved out of our folders first."""
+    kept = tuple(f"mv {shlex.quote(str(folder))} ~/llm-setup-kept" for folder in {path.parent for path in traces.kept})
     stop = ("llm-setup stop --all",) if traces.servers else ()
     folders = " ".join(shlex.quote(str(folder.path)) for folder in traces.folders)
     package = "uv tool uninstall llm-setup   # or: pip uninstall llm-setup"
-    return (*stop, *((f"rm -r {folders}",) if folders else ()), package)
+    return (*stop, *kept, *((f"rm -r {folders}",) if folders else ()), package)

@@ -423,6 +423,28 @@ def test_uninstall_lists_all_that_was_ever_written_and_takes_it_back(person: Any
     assert "Nothing was ever written" in person.llm_setup("uninstall").stdout
 
 
+def test_uninstall_moves_a_version_of_yours_out_before_its_folder_goes(person: Any, planted_key: str) -> None:
+    person.llm_setup(
+        *("clients", "apply", "codex", "--base-url", "http://127.0.0.1:9", "--model", "m", "--yes"), key=planted_key
+    )
+    mine = b"# mine\n" + (person.home / ".codex/config.toml").read_bytes()
+    (person.home / ".codex/config.toml").write_bytes(mine)
+    declined = pexpect.spawn(
+        *(sys.executable, ["-m", "wizard", "uninstall"]), env={**person.env, "TERM": "xterm"}, timeout=30
+    )
+    declined.expect("Give the client files back")
+    declined.send("n\r")
+    declined.expect(pexpect.EOF)
+    declined.close()
+    assert b"rm -r" not in declined.before, "the originals are still needed"
+    done = person.llm_setup("uninstall", "--yes")
+    commands = [line.split("$ ")[1] for line in done.stdout.splitlines() if "  $ " in line]
+    for command in commands[:2]:
+        subprocess.run(command, shell=True, check=True, env=person.env)
+    assert [path.read_bytes() for path in (person.home / "llm-setup-kept").iterdir()] == [mine]
+    assert not [path for path in person.state.rglob("*") if path.is_file()]
+
+
 def test_codex_on_a_chat_only_gateway_is_told_and_offered_a_proxy(person: Any, endpoint: Any, planted_key: str) -> None:
     del endpoint.routes["POST /v1/responses"]
     given = ("--base-url", endpoint.url, "--model", "tiny")

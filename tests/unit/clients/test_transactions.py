@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from wizard.effects import edits, lock
+from wizard.effects.files import Files
 from wizard.endpoint.model import Profile
 from wizard.flows.use import choose_profile, use_profile
 from wizard.problems import ProblemError
@@ -338,3 +339,10 @@ def test_without_an_answer_nothing_is_written(home: Any) -> None:
     (declined,) = home.apply("codex", yes=False, confirm=lambda _: False)
     assert declined.status == "would-apply"
     assert home.tree() == {}
+
+
+def test_versions_of_two_files_with_one_name_are_both_kept(tmp_path: Path) -> None:
+    store = edits.EditStore(Files(), tmp_path)
+    one, other = (store.keep_replaced(Path(f"/{c}/settings.json"), c.encode(), "20260101T000000") for c in "ab")
+    assert (one.read_bytes(), other.read_bytes()) == (b"a", b"b")
+    assert set(store.replaced()) == {one, other}
