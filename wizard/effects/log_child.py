@@ -41,16 +41,22 @@ def rotate(log: Path, limit: int, kept: int) -> bool:
         end = (os.fstat(descriptor).st_size - int(limit * _STAYS)) // block * block
         if os.fstat(descriptor).st_size - begin <= limit or end <= begin:
             return False
+        # On a full disk, or one that cannot cut, the older parts stay what they are.
+        copy = log.with_name(f"{log.name}.new")
+        try:
+            with copy.open("wb") as out:
+                os.fchmod(out.fileno(), 0o600)
+                for at in range(begin, end, _PIECE):
+                    out.write(os.pread(descriptor, min(_PIECE, end - at), at))
+            _cut(descriptor, noted, end)
+        except OSError:
+            copy.unlink(missing_ok=True)
+            raise
         for number in range(kept, 1, -1):
             older = log.with_name(f"{log.name}.{number - 1}")
             if older.exists():
                 older.replace(log.with_name(f"{log.name}.{number}"))
-        copy = log.with_name(f"{log.name}.1")
-        with copy.open("wb") as out:
-            os.fchmod(out.fileno(), 0o600)
-            for at in range(begin, end, _PIECE):
-                out.write(os.pread(descriptor, min(_PIECE, end - at), at))
-        _cut(descriptor, noted, end)
+        copy.replace(log.with_name(f"{log.name}.1"))
     return True
 
 

@@ -330,7 +330,7 @@ def terminated_as_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    numbers = _heard("SIGTERM", "SIGHUP")
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -350,7 +350,7 @@ def interrupts_held() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    numbers = _heard("SIGINT", "SIGTERM", "SIGHUP")
     came: list[int] = []
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
     try:
@@ -360,3 +360,9 @@ def interrupts_held() -> Iterator[None]:
             signal.signal(number, handler)
     if came:
         raise KeyboardInterrupt
+
+
+def _heard(*names: str) -> list[signal.Signals]:
+    """Those of these signals that there are; what `nohup` had us ignore stays ignored."""
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

@@ -58,7 +58,12 @@ class LogReader:
         missing = begin - self._offset
         if missing <= 0:
             return b""
-        with self._path.with_name(f"{self._path.name}.1").open("rb") as part:
+        try:
+            part = self._path.with_name(f"{self._path.name}.1").open("rb")
+        except FileNotFoundError:  # somebody made room
+            self._offset = begin
+            return b""
+        with part:
             missing = min(missing, os.fstat(part.fileno()).st_size)
             self._offset = begin - missing
             part.seek(-missing, os.SEEK_END)

@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -152,6 +154,19 @@ def test_term_and_hangup_interrupt_like_ctrl_c() -> None:
             os.kill(os.getpid(), number)
             time.sleep(5)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("while_inside", [terminated_as_interrupt, interrupts_held])
+def test_a_hangup_that_is_ignored_interrupts_nothing(
+    while_inside: Callable[[], AbstractContextManager[None]],
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with while_inside():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

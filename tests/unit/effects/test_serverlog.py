@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 import tracemalloc
@@ -186,3 +187,32 @@ def test_where_a_file_systems_cannot_cut_room_is_given_back_all_the_same(
     assert reader.new_lines() == ["more"]
     assert path.stat().st_blocks * 512 < 100_000
     assert not rotate(path, 100_000, kept=3)
+
+
+@pytest.mark.parametrize("fails", ["pread", "fallocate"])
+def test_where_nothing_can_be_cut_the_older_parts_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.ENOSPC, "full")
+
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(map(_line, range(5000))))
+    for number in (1, 2):
+        path.with_name(f"log.{number}").write_text(f"older {number}")
+    owner, name = (os, "pread") if fails == "pread" else (log_child, "_fallocate")
+    monkeypatch.setattr(owner, name, fail)
+    for _ in range(3):
+        with pytest.raises(OSError, match="full"):
+            rotate(path, 100_000, kept=3)
+    assert [path.with_name(f"log.{number}").read_text() for number in (1, 2)] == ["older 1", "older 2"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1", "log.2", "log.cut"]
+    assert len(path.read_bytes().splitlines()) == 5000
+
+
+def test_a_reader_goes_on_where_the_part_that_it_missed_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(map(_line, range(5000))))
+    assert rotate(path, 100_000, kept=3)
+    path.with_name("log.1").unlink()
+    assert LogReader(path).new_lines()[-1] == _line(4999).decode().strip()
