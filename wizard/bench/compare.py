@@ -183,7 +183,7 @@ def cost_per_million_tokens(figures: Figures, price: Price) -> float | None:
     return cost / total * 1e6
 
 
-def judge_targets(taken: Sequence[Taken], ratios: Sequence[Ratio], prices: Mapping[str, Price]) -> tuple[Verdict, ...]:
+def judge_targets(taken: Sequence[Taken], prices: Mapping[str, Price]) -> tuple[Verdict, ...]:
     """One sentence for each purpose, where there are two targets or more with answers."""
     names = list(dict.fromkeys(figures.target for figures, _ in taken))
     answered = [name for name in names if any(one.target == name and one.end_to_end_ms for one, _ in taken)]
@@ -193,40 +193,43 @@ def judge_targets(taken: Sequence[Taken], ratios: Sequence[Ratio], prices: Mappi
         purposes: tuple[Purpose, ...] = ("chat", "agent", "batch")
         only = t("Only {name} gave whole answers.", name=answered[0])
         return tuple(Verdict(purpose, answered[0], only) for purpose in purposes)
-    figures = [one for one, _ in taken if one.target in answered]
-    lowest = min(load_of(one) for one in figures)
-    alone = [one for one in figures if load_of(one) == lowest]
-    return (
-        _judge_latency("chat", alone, ratios, _CHAT_TOKENS),
-        _judge_latency("agent", alone, ratios, _AGENT_TOKENS),
-        _judge_batch(figures, ratios, prices),
-    )
+    at_load: dict[Load, list[Taken]] = {}
+    for one in taken:
+        if one[0].end_to_end_ms:
+            at_load.setdefault(load_of(one[0]), []).append(one)
+    # The lowest load at which there are two to compare.
+    several = (side for _, side in sorted(at_load.items()) if len({one.target for one, _ in side}) > 1)
+    alone = next(several, None)
+    latency = (_judge_latency("chat", alone, _CHAT_TOKENS), _judge_latency("agent", alone, _AGENT_TOKENS))
+    return (*(one for one in latency if one), _judge_batch(taken, prices))
 
 
-def _answer_s(figures: Figures, purpose: Purpose, tokens: int) -> float | None:
+def _answer_s(samples: Sequence[Sample], purpose: Purpose, tokens: int) -> float:
     """Seconds of an answer with that many tokens, from the medians; an agent's beginning is cached where that is
     known."""
-    first = figures.time_to_first_token_ms
-    if purpose == "agent" and figures.warm_first_token_ms:
-        first = figures.warm_first_token_ms
-    each = figures.time_per_output_token_ms
-    if first is None:
+    seen = [sample.time_to_first_token_s for sample in samples if sample.seen] if purpose == "agent" else []
+    first = seen or [sample.time_to_first_token_s for sample in samples]
+    each = [value for sample in samples if (value := sample.time_per_output_token_s) is not None]
+    return _median(first) + (tokens - 1) * (_median(each) if each else 0.0)
+
+
+def _judge_latency(purpose: Purpose, alone: Sequence[Taken] | None, tokens: int) -> Verdict | None:
+    if alone is None:
         return None
-    return (first.p50 + (tokens - 1) * (each.p50 if each else 0.0)) / 1000
 
+    def answer_s(samples: Sequence[Sample]) -> float:
+        return _answer_s(samples, purpose, tokens)
 
-def _judge_latency(purpose: Purpose, alone: Sequence[Figures], ratios: Sequence[Ratio], tokens: int) -> Verdict:
-    times: dict[str, float] = {}
-    for one in alone:
-        seconds = _answer_s(one, purpose, tokens)
-        if seconds is not None:
-            times[one.target] = min(seconds, times.get(one.target, seconds))
-    ordered = sorted(times, key=lambda name: times[name])
-    best, second = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
-    load = load_of(alone[0])
-    close = not _told_apart(best, second, ratios, load, ("time_to_first_token_ms", "time_per_output_token_ms"))
-    values = {"best": best, "second": second, "tokens": tokens, "one": times[best], "other": times[second]}
-    if close or best == second:
+    sides: dict[str, tuple[float, Sequence[Sample]]] = {}
+    for figures, samples in alone:
+        good = _good(samples)
+        seconds = answer_s(good)
+        if figures.target not in sides or seconds < sides[figures.target][0]:
+            sides[figures.target] = (seconds, good)
+    best, second = sorted(sides, key=lambda name: sides[name][0])[:2]
+    interval = _bootstrap(sides[best][1], sides[second][1], answer_s, 0)
+    values = {"best": best, "second": second, "tokens": tokens, "one": sides[best][0], "other": sides[second][0]}
+    if interval is None or interval[1] <= 1.0:
         if purpose == "chat":
             return Verdict(purpose, "", t("Chat: no difference between {best} and {second} that this run can tell.",
                                           best=best, second=second))  # fmt: skip
@@ -245,27 +248,26 @@ def _judge_latency(purpose: Purpose, alone: Sequence[Figures], ratios: Sequence[
     return Verdict(purpose, best, sentence)
 
 
-def _told_apart(one: str, other: str, ratios: Sequence[Ratio], load: Load, quantities: Sequence[Quantity]) -> bool:
-    """Whether any of the quantities differs for sure. Both are compared with the first target, not always with each
-    other: their intervals must then be apart."""
-    for quantity in quantities:
-        spans = {
-            ratio.second: (ratio.low, ratio.high)
-            for ratio in ratios
-            if ratio.quantity == quantity and ratio.load == load
-        }
-        low_one, high_one = spans.get(one, (1.0, 1.0))
-        low_other, high_other = spans.get(other, (1.0, 1.0))
-        if high_one < low_other or high_other < low_one:
-            return True
-    return False
+def _makes_more(best: Taken, second: Taken) -> bool:
+    """Whether the throughput of `best` is higher for sure, also where each has its most at a load of its own."""
+    one, other = best[0].output_tokens_per_s, second[0].output_tokens_per_s
+    if best[0].rate_per_s or second[0].rate_per_s or not one or not other:
+        return False  # at a rate it is the rate that sets the throughput
+    interval = _interval("output_tokens_per_s", _good(second[1]), _good(best[1]), 0)
+    if interval is None:
+        return False
+    # The interval is of one place; the share by which it may be wrong is that of all places together.
+    value, low, _ = interval
+    return one / other * low / value > 1.0
 
 
-def _judge_batch(figures: Sequence[Figures], ratios: Sequence[Ratio], prices: Mapping[str, Price]) -> Verdict:
-    most: dict[str, Figures] = {}
-    for one in figures:
-        if (one.output_tokens_per_s or 0) > (most[one.target].output_tokens_per_s or 0 if one.target in most else 0):
-            most[one.target] = one
+def _judge_batch(taken: Sequence[Taken], prices: Mapping[str, Price]) -> Verdict:
+    most_taken: dict[str, Taken] = {}
+    for one in taken:
+        name, rate = one[0].target, one[0].output_tokens_per_s or 0
+        if one[0].end_to_end_ms and (name not in most_taken or rate > (most_taken[name][0].output_tokens_per_s or 0)):
+            most_taken[name] = one
+    most = {name: one for name, (one, _) in most_taken.items()}
     costs = {
         name: cost
         for name, one in most.items()
@@ -281,12 +283,9 @@ def _judge_batch(figures: Sequence[Figures], ratios: Sequence[Ratio], prices: Ma
         )  # fmt: skip
         return Verdict("batch", cheap, sentence)
     ordered = sorted(most, key=lambda name: -(most[name].output_tokens_per_s or 0))
-    best, second = ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
+    best, second = ordered[:2]
     rates = (most[best].output_tokens_per_s or 0.0, most[second].output_tokens_per_s or 0.0)
-    load = load_of(most[best])
-    same_load = load == load_of(most[second])
-    apart = not same_load or _told_apart(best, second, ratios, load, ("output_tokens_per_s",))
-    if best == second or not apart:
+    if not _makes_more(most_taken[best], most_taken[second]):
         return Verdict(
             "batch",
             "",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wizard.bench.figures import Figures, Spread
 from wizard.i18n import t
-from wizard.text import display_width, pad, pad_left
+from wizard.text import display_width, pad, pad_left, three_figures
 
 
 def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
@@ -34,9 +34,9 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
             str(one.errors),
             *_two(one.time_to_first_token_ms),
             *_two(one.inter_token_latency_ms),
-            _number(one.end_to_end_ms.p50 if one.end_to_end_ms else None),
-            _number(one.output_tokens_per_s),
-            _number(one.requests_per_s),
+            three_figures(one.end_to_end_ms.p50 if one.end_to_end_ms else None),
+            three_figures(one.output_tokens_per_s),
+            three_figures(one.requests_per_s),
         )
         for one in figures
     ]
@@ -51,14 +51,7 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
 
 
 def _two(spread: Spread | None) -> tuple[str, str]:
-    return (_number(spread.p50), _number(spread.p99)) if spread else ("-", "-")
-
-
-def _number(value: float | None) -> str:
-    """Three figures that mean something: 0.42, 7.31, 42.1, 1234."""
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    return (three_figures(spread.p50), three_figures(spread.p99)) if spread else ("-", "-")
 
 
 _BAR_COLUMNS = 40
@@ -85,7 +78,7 @@ def render_chart(figures: Sequence[Figures], *, symbols: bool = True, columns: i
         lines.append(title)
         for label, value in zip(labels, values, strict=True):
             bar = _bar(value / most * room, symbols)
-            lines.append(f"  {pad(label, width)}  {pad(bar, room)}  {_number(value)} {unit}".rstrip())
+            lines.append(f"  {pad(label, width)}  {pad(bar, room)}  {three_figures(value)} {unit}".rstrip())
     return tuple(lines)
 
 
@@ -177,8 +170,8 @@ def render_markdown(figures: Sequence[Figures], sentences: Sequence[str]) -> str
             _several(one.inter_token_latency_ms, "p50", "p99"),
             _several(one.time_per_output_token_ms, "p50"),
             _several(one.end_to_end_ms, "p50", "p99"),
-            _number(one.output_tokens_per_s),
-            _number(one.requests_per_s),
+            three_figures(one.output_tokens_per_s),
+            three_figures(one.requests_per_s),
         )
         lines.append(f"| {' | '.join(cells)} |")
     notes = dict.fromkeys(note for one in figures for note in one.notes)
@@ -187,4 +180,4 @@ def render_markdown(figures: Sequence[Figures], sentences: Sequence[str]) -> str
 
 
 def _several(spread: Spread | None, *parts: str) -> str:
-    return " / ".join(_number(getattr(spread, part)) for part in parts) if spread else "-"
+    return " / ".join(three_figures(getattr(spread, part)) for part in parts) if spread else "-"

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
+from wizard.secret import redact
+
 _TOKEN_KEYS = ("content", "reasoning", "reasoning_content", "tool_calls", "refusal")
 
 
@@ -143,7 +145,8 @@ def _parse(record: StreamRecord, max_tokens: int | None) -> Sample:
             return _failed(record, f"error event: {_message(event['error'])}")
         if isinstance(event.get("usage"), dict):
             usage = event["usage"]
-        for choice in event.get("choices") or ():
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):
                 finished = finished or bool(choice.get("finish_reason"))
                 delta = choice.get("delta")
@@ -225,8 +228,9 @@ def _reason(record: StreamRecord) -> str:
 
 
 def _message(error: object) -> str:
+    """What an error says. Servers echo the key that they refuse: it goes before a cut makes it hard to find."""
     text = error.get("message") if isinstance(error, dict) else error
-    return str(text)[:120]
+    return redact(str(text))[:120]
 
 
 def _whole(value: object) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -190,7 +191,8 @@ def _agent_turns(
     for turn in range(turns):
         if turn:
             # The model's own answer would differ between targets; a fixed one keeps prompts, and so the work, the same.
-            call = f"call_{source}_{turn}".replace("-", "_")
+            # Some providers take letters, digits and `_` alone; a rate has a point.
+            call = re.sub(r"[^A-Za-z0-9]", "_", f"call_{source}_{turn}")
             name = tools[chosen.randrange(len(tools))]["function"]["name"]
             arguments = json.dumps({"path": f"src/{chosen.randrange(1000)}.py"})
             function = {"name": name, "arguments": arguments}

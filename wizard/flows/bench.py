@@ -16,6 +16,7 @@ from wizard.bench.compare import (
     compute_ratios,
     cost_per_million_tokens,
     judge_targets,
+    load_of,
 )
 from wizard.bench.explain import Cause, PrefixProbe, ServerView, explain
 from wizard.bench.figures import ClientLoad, Figures, compute_figures
@@ -465,11 +466,13 @@ def _judge(
     network: list[Network] = []
     causes: list[tuple[str, Cause]] = []
     for target in targets:
-        lowest = next((one.time_to_first_token_ms for one, _ in target.views if one.time_to_first_token_ms), None)
+        # Loads may be given in any order.
+        views = sorted(target.views, key=lambda view: load_of(view[0]))
+        lowest = next((one.time_to_first_token_ms for one, _ in views if one.time_to_first_token_ms), None)
         way = compute_network(target.name, target.reached, lowest.p50 if lowest else None)
         network.append(way)
         for cache in options.caches:
-            ladder = [(figures, view) for figures, view in target.views if figures.cache == cache]
+            ladder = [(figures, view) for figures, view in views if figures.cache == cache]
             shared = shared_tokens(replace(workload, cache=cache))
             known = {cause.code for name, cause in causes if name == target.name}
             found = explain(ladder, way, tokens_shared=shared)
@@ -485,7 +488,7 @@ def _judge(
         warmup_ms=warmup_ms,
         network=tuple(network),
         ratios=ratios,
-        verdicts=judge_targets(taken, ratios, prices),
+        verdicts=judge_targets(taken, prices),
         causes=tuple(causes),
         costs=tuple(costs),
         problems=tuple(_errors_problem(figures) for figures, _ in taken if figures.errors),

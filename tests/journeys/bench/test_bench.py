@@ -46,6 +46,14 @@ def test_each_concurrency_has_its_figures(bench: Run) -> None:
     assert results[1]["output_tokens_per_s"] > 2 * results[0]["output_tokens_per_s"]
 
 
+def test_the_way_there_is_a_share_of_the_lowest_loads_first_token_in_whatever_order(bench: Run) -> None:
+    ran = bench("first=0.02;jitter=0.9;tokens=5", "--concurrency", "4,1", "--requests", "8")
+    alone = next(result for result in ran.results if result["concurrency"] == 1)
+    (way,) = ran.document["network"]
+    share = way["empty_request_ms"]["p50"] / alone["time_to_first_token_ms"]["p50"]
+    assert way["share_of_time_to_first_token"] == pytest.approx(min(1.0, share), abs=1e-4)
+
+
 def test_a_first_chunk_without_a_token_is_no_first_token(bench: Run) -> None:
     (result,) = bench("role=0.001;" + FAST, *EIGHT).results
     assert result["time_to_first_token_ms"]["p50"] > 40

@@ -101,7 +101,7 @@ def test_a_target_without_answers_has_no_ratio() -> None:
     broken = (compute_figures("b", 1, [Sample(error="HTTP 500")], 1.0, IDLE, cache="cold"), (Sample(error="HTTP 500"),))
     both = [taken("a", 0.1, 0.01), broken]
     assert compute_ratios(both) == ()
-    assert {verdict.best for verdict in judge_targets(both, (), {})} == {"a"}
+    assert {verdict.best for verdict in judge_targets(both, {})} == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_without_the_prompts_tokens_no_cost_is_claimed() -> None:
 
 
 def judge(*both: Taken, prices: dict[str, Price] | None = None) -> tuple[Verdict, ...]:
-    return judge_targets(both, compute_ratios(both), prices or {})
+    return judge_targets(both, prices or {})
 
 
 def test_each_purpose_gets_the_target_that_serves_it() -> None:
@@ -171,3 +171,44 @@ def test_of_three_targets_the_best_two_are_told_apart_from_each_other() -> None:
     assert verdict_of(verdicts, "chat").best == "best"
     close = judge(taken("slow", 1.0, 0.05), taken("one", 0.1, 0.01, jitter=0.3), taken("two", 0.1, 0.01, jitter=0.3))
     assert verdict_of(close, "chat").best == ""
+
+
+def failing(target: str, concurrency: int = 1) -> Taken:
+    samples = (Sample(error="HTTP 500"),) * 8
+    return compute_figures(target, concurrency, samples, 10.0, IDLE, cache="cold"), samples
+
+
+@pytest.mark.parametrize("alone", [("near", "far"), ("far",)])
+def test_where_requests_one_by_one_failed_the_lowest_load_with_two_to_compare_counts(alone: tuple[str, ...]) -> None:
+    low = [failing(name) if name in alone else taken(name, 0.1, 0.01) for name in ("near", "far")]
+    measured = [*low, taken("near", 0.1, 0.01, concurrency=4), taken("far", 0.9, 0.01, concurrency=4)]
+    assert verdict_of(judge_targets(measured, {}), "chat").best == "near"
+
+
+def test_targets_that_answered_at_no_load_together_are_not_compared_for_chat() -> None:
+    measured = [taken("near", 0.1, 0.01), failing("far"), failing("near", 4), taken("far", 0.1, 0.01, concurrency=4)]
+    assert [one.purpose for one in judge_targets(measured, {})] == ["batch"]
+
+
+def test_a_sure_difference_of_first_tokens_names_no_winner_of_whole_answers_that_noise_decides() -> None:
+    def scattered(target: str, first: float, gap: float) -> Taken:
+        # First tokens are steady, those after them are not.
+        chosen = random.Random(target)
+        gaps = [gap * (1 + chosen.uniform(-0.5, 0.5)) for _ in range(40)]
+        samples = tuple(Sample(token_s=tuple(first + one * at for at in range(21)), output_tokens=21) for one in gaps)
+        return compute_figures(target, 1, samples, 10.0, IDLE), samples
+
+    measured = [scattered("soon", 0.1, 0.1), scattered("late", 0.2, 0.1)]
+    assert ratio_of(compute_ratios(measured), "time_to_first_token_ms").decided
+    assert verdict_of(judge_targets(measured, {}), "chat").best == ""
+
+
+@pytest.mark.parametrize(("wall_s", "best"), [(9.9, ""), (3.0, "far")])
+def test_most_tokens_at_different_loads_are_told_apart_only_beyond_the_noise(wall_s: float, best: str) -> None:
+    measured = [
+        taken("near", 0.1, 0.01, wall_s=10.0, jitter=0.5),
+        taken("far", 0.1, 0.01, wall_s=11.0, jitter=0.5),
+        taken("near", 0.4, 0.04, wall_s=10.5, jitter=0.5, concurrency=4),
+        taken("far", 0.4, 0.04, wall_s=wall_s, jitter=0.5, concurrency=4),
+    ]
+    assert verdict_of(judge_targets(measured, {}), "batch").best == best

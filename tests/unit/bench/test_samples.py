@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from wizard.bench.samples import Sample, StreamRecord, parse_sample, peak_in_flight, stream_events
+from wizard.secret import Secret
 
 
 def event(delta: dict[str, Any] | None = None, **values: Any) -> bytes:
@@ -149,3 +150,20 @@ def test_several_tokens_in_a_chunk_are_counted_by_usage() -> None:
 )
 def test_what_is_no_whole_answer_is_an_error(broken: StreamRecord, error: str) -> None:
     assert parse_sample(broken).error == error
+
+
+@pytest.mark.parametrize("choices", [5, True, {"a": 1}, "text", [5], [{"delta": 5}]])
+def test_choices_that_are_none_hold_no_token(choices: object) -> None:
+    data = b"data: " + json.dumps({"choices": choices}).encode() + b"\n\n" + DONE
+    assert parse_sample(record((10.5, data))).error == "no token"
+
+
+@pytest.mark.parametrize("before", ["", "x" * 110])
+def test_a_key_that_a_refusal_echoes_is_not_told_in_parts_either(before: str) -> None:
+    key = Secret("kept12-only34-here56-of78")
+    body = json.dumps({"error": {"message": f"{before} {key.reveal()}"}}).encode()
+    refused = parse_sample(record((10.5, body), status=401)).error
+    broken = parse_sample(record((10.5, b'data: {"error": ' + json.dumps(key.reveal()).encode() + b"}\n\n"))).error
+    for error in (refused, broken):
+        assert "kept" not in error
+        assert "here" not in error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -198,3 +199,11 @@ def test_prompts_of_json_lines(line: str, prompt: Prompt) -> None:
 def test_a_json_line_that_is_no_prompt_is_named(line: str) -> None:
     with pytest.raises(ValueError, match=r"^2$"):
         parse_prompts(f'"fine"\n{line}\n', lines_of_json=True)
+
+
+def test_the_ids_of_tool_calls_are_letters_and_digits_also_at_a_rate() -> None:
+    options = WorkloadOptions(kind="agent", prefix_tokens=300, seed=-1)
+    (conversation,) = plan_conversations(options, 3, part="0.5x1")
+    ids = [message["tool_call_id"] for message in conversation[-1].messages if message["role"] == "tool"]
+    assert len(set(ids)) == 2
+    assert all(re.fullmatch(r"[A-Za-z0-9_]+", one) for one in ids)
