@@ -213,10 +213,9 @@ def serve_words(
     if runtime.container is None:
         return runtime.serve_command
     mounts = [Mount(str(hub_cache(world)), CACHE_INSIDE, read_only=False)]
-    for word in (model, *arguments):
-        path = Path(word)
-        if path.is_absolute() and path.exists():
-            mounts.append(Mount(word, word))
+    # `--flag PATH`, `--flag=PATH`, and `name=PATH` of an adapter. A target that is named twice is an engine's error.
+    words = dict.fromkeys(part for word in (model, *arguments) for part in (word, word.partition("=")[2]))
+    mounts += [Mount(word, word) for word in words if Path(word).is_absolute() and Path(word).exists()]
     said = flag_value(arguments, "--tensor-parallel-size") or ""
     gpus = int(said) if said.isdecimal() else 1
     return plan_container_run(

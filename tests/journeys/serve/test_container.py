@@ -98,6 +98,16 @@ def test_a_container_whose_client_was_killed_is_ended_by_stop(place: Place, mode
     assert place.processes() == []
 
 
+def test_each_path_that_a_flag_names_is_seen_inside_once(place: Place, model: str) -> None:
+    Engine(place, "podman")
+    template = place.root / "chat.jinja"
+    template.write_text("{{ messages }}")
+    more = ("--", "--tokenizer", model, f"--chat-template={template}", "--lora-modules", f"mine={place.root}")
+    shown = place.run("serve", "--dry-run", "--container", "--vllm-version", "0.32.0", "--model", model, *more).stdout
+    for path in (model, template, place.root):
+        assert shown.count(f"source={path},target={path},readonly") == 1
+
+
 def test_a_dry_run_shows_the_command_and_fetches_nothing(place: Place, model: str) -> None:
     podman = Engine(place, "podman")
     ended = place.run("serve", "--dry-run", "--container", "--vllm-version", "0.32.0", "--model", model)
