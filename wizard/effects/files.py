@@ -121,6 +121,17 @@ class Files:
         path.unlink(missing_ok=True)
 
 
+def measure_folder(folder: Path) -> tuple[int, int]:
+    """How many files are below a folder, and their bytes together. What goes away meanwhile counts nothing."""
+    files, size = 0, 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += Path(root, name).lstat().st_size
+                files += 1
+    return files, size
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

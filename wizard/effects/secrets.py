@@ -104,7 +104,7 @@ class SecretStore:
         raw = self._files.read_bytes(self._index)
         try:
             return tuple(map(str, json.loads(raw))) if raw else ()
-        except ValueError:
+        except (ValueError, TypeError):
             return ()  # a list of names alone: the next key writes it anew
 
     def _remember(self, names: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from wizard.effects.files import measure_folder
 from wizard.effects.holding import held, holder
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
@@ -133,9 +134,7 @@ def _complete(world: World, folder: Path) -> Runtime | None:
 
 def folder_size_gib(folder: Path) -> float:
     """What an earlier, interrupted install has already written."""
-    if not folder.is_dir():
-        return 0.0
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_symlink()) / 2**30
+    return measure_folder(folder)[1] / 2**30
 
 
 def _tools(world: World, build: Build) -> Tools:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wizard.effects.files import measure_folder
 from wizard.effects.world import World
 from wizard.flows.clients import edit_store, restore_clients
 from wizard.i18n import t
@@ -68,19 +68,10 @@ def observe_traces(world: World) -> Traces:
         changed,
         tuple(path for path in store.ever() if path not in changed),
         store.replaced(),
-        tuple(_measured(path) for path in outer if path.is_dir()),
+        tuple(Folder(path, *measure_folder(path)) for path in outer if path.is_dir()),
         world.secrets.names(),
         world.servers.names(),
     )
-
-
-def _measured(folder: Path) -> Folder:
-    files, size = 0, 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            files += 1
-            size += Path(root, name).lstat().st_size
-    return Folder(folder, files, size)
 
 
 def show_traces(screen: Screen, traces: Traces) -> None:

@@ -73,3 +73,5 @@ def test_keys_in_a_keyring_are_known_by_name_until_they_are_forgotten(
     assert not (tmp_path / "secrets.json").exists()
     store.forget("profile:a")
     assert (store.names(), list(ring)) == (("server:b",), ["server:b"])
+    (tmp_path / "keyring-names.json").write_text("5")
+    assert store.names() == ()
