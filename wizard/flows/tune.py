@@ -49,7 +49,7 @@ from wizard.tuning import answers as greedy
 from wizard.tuning.bought import Bought, render_bought, setting_text, warm_against_cold, what_was_bought
 from wizard.tuning.goal import Goal
 from wizard.tuning.search import Step, best_trial, clearly_worse, has_optimiser, next_step
-from wizard.tuning.settings import Settings, pins_beside, render_settings, words_of
+from wizard.tuning.settings import Settings, parse_settings, pins_beside, render_settings, words_of
 from wizard.tuning.space import (
     ALLOWANCES,
     Choice,
@@ -77,8 +77,6 @@ from wizard.watching.reading import Snapshot, parse_snapshot, read_window
 _MOST_FAILED = 0.05
 _ASK_S = 120.0
 _METRICS_S = 10.0
-# A first start with compilation, and its measuring, where no trial has told yet.
-_FIRST_TRIAL_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,11 @@ def _named(world: World, answers: ServeAnswers) -> tuple[ServeAnswers, ServerRec
     """The answers with their model: the one that is named, else that of the server of that name, whose record comes
     with it. A model that nobody knows is a problem, before any server is stopped for it."""
     answers = replace(answers, use_settings=False)
-    record = world.servers.load(answers.name) if answers.model is None else None
+    record: ServerRecord | None = None
+    if answers.model is None:
+        # One that a killed run stopped is no less the one that is meant.
+        owed = (one for one in _left_stopped(world) if one.name == answers.name)
+        record = world.servers.load(answers.name) or next(owed, None)
     if record is not None:
         answers = replace(answers, model=record.model, vllm=answers.vllm or record.python)
     if answers.model is not None:
@@ -296,8 +298,8 @@ def _others_out_of_the_way(
     agree: Callable[[str], bool] | None,
 ) -> Iterator[tuple[ServerRecord, ...]]:
     """Stop the user's running servers where they said so, and start them again at the end, whatever happened."""
-    kept = world.paths.state / "tune" / "stopped.json"
-    running = (*_running(world, but=trial_name(name)), *_left_stopped(world, kept))
+    kept = _stopped_path(world)
+    running = (*_running(world, but=trial_name(name)), *_left_stopped(world))
     if not running:
         yield ()
         return
@@ -321,13 +323,26 @@ def _others_out_of_the_way(
                 ),
             )
         )
+    contained = [record.name for record in running if record.container]
+    if contained:
+        raise ProblemError(
+            Problem(
+                "tune-needs-the-gpu",
+                t("{names} holds GPU memory that the trials need.", names=", ".join(f"`{name}`" for name in contained)),
+                t("It runs in a container, which `tune` could not start again as it was."),
+                fix=Fix(
+                    t("Stop it yourself, and start it again afterwards."),
+                    tuple(f"llm-setup stop {name}" for name in contained),
+                ),
+            )
+        )
     # On disk first: a run that is killed owes them to the next one.
     with writable(kept.parent):
         world.files.write_private(kept, json.dumps([record.as_json() for record in running]).encode())
-    for record in running:
-        if world.servers.load(record.name) is not None:
-            stop_server(world, screen, record.name)
     try:
+        for record in running:
+            if world.servers.load(record.name) is not None:
+                stop_server(world, screen, record.name)
         yield running
     finally:
         for record in running:
@@ -346,10 +361,15 @@ def _running(world: World, *, but: str) -> tuple[ServerRecord, ...]:
     return tuple(found)
 
 
-def _left_stopped(world: World, kept: Path) -> tuple[ServerRecord, ...]:
+def _stopped_path(world: World) -> Path:
+    """Where the servers are kept that are to be started again."""
+    return world.paths.state / "tune" / "stopped.json"
+
+
+def _left_stopped(world: World) -> tuple[ServerRecord, ...]:
     """Servers that a run stopped which was killed before it could start them again."""
     try:
-        records = [parse_server(row) for row in json.loads(world.files.read_bytes(kept) or b"[]")]
+        records = [parse_server(row) for row in json.loads(world.files.read_bytes(_stopped_path(world)) or b"[]")]
     except (ValueError, TypeError):
         return ()
     names = world.servers.names()
@@ -460,7 +480,8 @@ class _Search:
         self._prepared = prepared
         self._answers = answers
         self._options = options
-        self._load = load or StreamLoad(world.env)
+        # Straight to the trial's server, as everything else that it is asked: no proxy is in the way to this machine.
+        self._load = load or StreamLoad({})
         self._path = record_path(world, answers.name)
         self._live = LiveLine(world, screen)
         self.knobs = _knobs(world, machine, prepared, answers, options)
@@ -492,12 +513,15 @@ class _Search:
             if before.trials:
                 text = t("go on with {n} trials that were done before", n=len(before.trials))
                 self._screen.step("ok", text, str(self._path))
-            return before
+            if before.goal != options.goal.text:
+                # What was clearly worse for another goal may be the best for this one.
+                before = replace(before, trials=tuple(one for one in before.trials if one.outcome != "pruned"))
+            return replace(before, goal=options.goal.text)
         if before is not None:
             kept = self._path.with_name(f"{self._path.name}.{_stamp(self._world)}")
             self._world.files.write_private(kept, before.render())
             self._screen.step("info", t("another search was kept here before; it is now"), str(kept))
-        return Record(identity, about)
+        return Record(identity, about, goal=options.goal.text)
 
     def _save(self, record: Record) -> None:
         self.record = record
@@ -520,8 +544,7 @@ class _Search:
                     text = t("combinations are searched further with Optuna: `pip install 'llm-setup[tune]'`")
                     self._screen.step("info", text)
                 return
-            likely_s = self.record.spent_s / done if done else _FIRST_TRIAL_S
-            if done and self.record.spent_s + likely_s > options.budget_s:
+            if done and self.record.spent_s * (done + 1) / done > options.budget_s:
                 self._screen.step(
                     "info",
                     t("the time is used up: {spent} of {budget} min", spent=f"{self.record.spent_s / 60:.1f}",
@@ -752,7 +775,7 @@ class _Search:
         goal = self._options.goal
         best = best_trial(self.record.trials, goal, self.knobs)
         rows = what_was_bought(self.record.trials, goal, self.knobs, best)
-        self._save(replace(self.record, goal=goal.text, chosen=best.setting if best else None))
+        self._save(replace(self.record, chosen=best.setting if best else None))
         return TuneReport(self.record, goal, best, rows, ())
 
 
@@ -783,15 +806,19 @@ def _written(
         if knob.name in chosen and (choice := knob.choice(chosen[knob.name])) is not None
         for word in choice.words
     ]
-    wanted = {pin.flag for pin in (*answers.pins, *pins_of(answers.extra), *pins_of(tuple(words)))}
+    # What was found under another `--only` has no knob now, and its flags in its command.
+    more = pins_beside(pins_of(best.arguments), pins_of(prepared.arguments))
+    wanted = {pin.flag for pin in (*answers.pins, *pins_of(answers.extra), *pins_of(tuple(words)), *more)}
     pins = tuple(pin for pin in pins_of(best.arguments) if pin.flag in wanted)
     asked = best.model if best.model != prepared.model else answers.model
     model = () if asked is None else (asked,)
     name = ("--name", answers.name) if answers.name != ServeAnswers().name else ()
     report = replace(report, command=("llm-setup", "serve", *model, *name))
-    if not options.write or not pins:
-        return report if options.write else replace(report, command=(*report.command, *_as_options(pins)))
+    if not options.write:
+        return replace(report, command=(*report.command, *_as_options(pins)))
     path = settings_path(world, answers.name)
+    if not pins:
+        return replace(report, backup=_set_aside(world, path, _settings_model(world, best, answers, prepared)))
     note = t("Found by `llm-setup tune` on {date} for {goal}: {setting}.", date=f"{world.clock.now():%Y-%m-%d}",
              goal=report.goal.text, setting=setting_text(best.setting))  # fmt: skip
     content = render_settings(
@@ -806,6 +833,22 @@ def _written(
         if before != content:
             world.files.write_private(path, content)
     return replace(report, written=path, backup=backup)
+
+
+def _set_aside(world: World, path: Path, model: str) -> Path | None:
+    """Settings for the model that an earlier search wrote go where they are kept: the plan is better now, and `serve`
+    would still take them. What is no settings' file, or is another model's, stays."""
+    raw = world.files.read_bytes(path)
+    try:
+        if raw is None or parse_settings(raw).model != model:
+            return None
+    except ValueError:
+        return None
+    backup = path.with_name(f"{path.name}.{_stamp(world)}")
+    with writable(path.parent):
+        world.files.write_private(backup, raw)
+        world.files.remove(path)
+    return backup
 
 
 def _settings_model(world: World, best: Trial, answers: ServeAnswers, prepared: Prepared) -> str:
@@ -857,7 +900,7 @@ def _show(screen: Screen, report: TuneReport, knobs: Sequence[Knob], options: Tu
         screen.step("ok", t("the plan stays: nothing that was tried is better beyond what rounds differ by"))
     if report.written:
         screen.step("ok", t("settings written; `serve` uses them for this name and model"), str(report.written))
-        if report.backup:
-            screen.step("info", t("those before are kept"), str(report.backup))
+    if report.backup:
+        screen.step("info", t("those before are kept"), str(report.backup))
     screen.title(t("Next"))
     screen.line("  $ " + shlex.join(report.command))

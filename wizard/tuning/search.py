@@ -144,6 +144,9 @@ def suggest(knobs: Sequence[Knob], trials: Sequence[Trial], goal: Goal, *, seed:
 
     The study is made anew from the history each time: the same history and seed give the same suggestion.
     """
+    # Of a run with other knobs, only what these can express tells something about them.
+    labels = {knob.name: {knob.now, *(choice.label for choice in knob.choices)} for knob in knobs}
+    trials = [one for one in trials if all(label in labels.get(name, ()) for name, label in one.setting)]
     tried = {trial.setting for trial in trials}
     if not knobs or not has_optimiser() or len(tried) >= prod(len(knob.choices) + 1 for knob in knobs):
         return None

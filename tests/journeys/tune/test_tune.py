@@ -162,6 +162,68 @@ def test_a_run_that_was_killed_owes_the_servers_that_it_stopped(place: Any) -> N
     assert json.loads((place.home / "state" / "servers" / "local.json").read_text())["port"] == port
 
 
+def test_a_run_that_was_killed_while_it_tuned_a_server_goes_on_with_that_server(place: Any) -> None:
+    place.env |= {"STANDIN_TORCH": "2.13.0+cu130", "STANDIN_CUDA": "13.0"}
+    assert place.serve(*OFF).returncode == 0
+    state = place.home / "state"
+    served = json.loads((state / "servers" / "local.json").read_text())
+    assert place.run("stop", "local").returncode == 0
+    # As a kill leaves it: the server is stopped, and owed.
+    (state / "tune").mkdir()
+    (state / "tune" / "stopped.json").write_text(json.dumps([served]))
+    ran = place.run("tune", "--dry-run", "--json")
+    document = json.loads(ran.stdout)
+    assert document["model"] == str(place.model)
+    assert "--no-enable-prefix-caching" in document["arguments"]
+
+
+def test_a_server_in_a_container_is_not_stopped(place: Any) -> None:
+    place.env |= {"STANDIN_TORCH": "2.13.0+cu130", "STANDIN_CUDA": "13.0"}
+    assert place.serve().returncode == 0
+    path = place.home / "state" / "servers" / "local.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"container": ["docker", "llm-setup-local"]}))
+    ran = place.tune("--trials", "1", "--stop-running")
+    assert ran.returncode == 1
+    assert "[tune-needs-the-gpu]" in ran.stderr
+    assert "llm-setup stop local" in ran.stderr
+    assert len(place.standins()) == 1
+
+
+def test_the_trials_server_is_asked_without_a_proxy(place: Any) -> None:
+    ran = place.tune("--trials", "1", http_proxy="http://127.0.0.1:9", all_proxy="http://127.0.0.1:9")
+    assert ran.returncode == 0, ran.stderr
+    assert outcomes(place) == ["measured"]
+
+
+def test_what_was_clearly_worse_for_another_target_has_its_trial_again(place: Any) -> None:
+    place.tune(*CACHE)
+    assert outcomes(place) == ["measured", "pruned"]
+    starts = len(place.starts())
+    assert place.tune(*CACHE).returncode == 0
+    assert len(place.starts()) == starts
+    assert place.tune(*CACHE, "--then", "first-token").returncode == 0
+    assert len(place.starts()) == starts + 1
+
+
+def test_settings_of_an_earlier_search_go_where_the_plan_is_best_now(place: Any) -> None:
+    place.settings.parent.mkdir(parents=True)
+    text = f'model = {json.dumps(str(place.model))}\n[set]\n"max-num-seqs" = "16"\n'
+    place.settings.write_text(text)
+    document = place.document(place.tune(*CACHE, "--json"))
+    assert document["best"]["setting"] == {}
+    assert Path(document["backup"]).read_text() == text
+    assert not place.settings.exists()
+    assert "--max-num-seqs" not in place.would_serve()
+
+
+def test_the_best_setting_is_written_also_where_another_run_with_other_flags_found_it(place: Any) -> None:
+    place.tune(*CACHE, after=OFF)
+    place.settings.unlink()
+    ran = place.tune("--only", "max-num-seqs", "--trials", "2", after=OFF)
+    assert ran.returncode == 0, ran.stderr
+    assert '"enable-prefix-caching" = true' in place.settings.read_text()
+
+
 def test_without_a_model_the_server_of_that_name_is_tuned_as_it_runs(place: Any) -> None:
     served = place.serve(*OFF, "--max-num-seqs", "32")
     assert served.returncode == 0, served.stderr

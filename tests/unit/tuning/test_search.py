@@ -81,6 +81,11 @@ def test_the_optimiser_looks_near_what_was_good() -> None:
     assert any(dict(one.setting).get("cache") == "on" for one in trials[6:])
 
 
+def test_the_optimiser_takes_no_notice_of_trials_that_its_knobs_cannot_express() -> None:
+    others = [trial(500.0, gone="x"), trial(500.0, batch="16")]
+    assert suggest(KNOBS, [trial(100.0), *others], GOAL) == suggest(KNOBS, [trial(100.0)], GOAL)
+
+
 def test_a_search_goes_on_where_its_record_ends() -> None:
     whole = run(rates)
     record = Record("id", {}, tuple(whole[:4]))
