@@ -119,11 +119,11 @@ class Hub:
         self, url: str, *, timeout_s: float, max_bytes: int, span: tuple[int, int] | None = None
     ) -> HttpReply | HttpFailure:
         """One file, or the bytes `span` (first, last) of it; redirects are followed."""
-        home = urlsplit(url).netloc
+        home = url
         answer: HttpReply | HttpFailure = HttpFailure("invalid-request", "no request", 0.0)
         for _ in range(_REDIRECTS):
             headers: list[tuple[str, str]] = []
-            if self._token and urlsplit(url).netloc == home:
+            if self._token and _may_know(url, home):
                 headers.append(("authorization", f"Bearer {self._token.reveal()}"))
             if span:
                 headers.append(("range", f"bytes={span[0]}-{span[1]}"))
@@ -144,3 +144,9 @@ class Hub:
                 return answer
             url = target
         return answer
+
+
+def _may_know(url: str, home: str) -> bool:
+    """Whether a token for `home` may go to `url`: the same host, and never from TLS to none."""
+    to, at = urlsplit(url), urlsplit(home)
+    return to.netloc == at.netloc and to.scheme in (at.scheme, "https")

@@ -102,10 +102,16 @@ def parse_record(value: Any) -> ServerRecord:
             build=str(value.get("build") or ""),
             arguments=tuple(str(word) for word in value.get("arguments") or ()),
             environment=tuple((str(k), str(v)) for k, v in (value.get("environment") or {}).items()),
-            container=tuple(str(word) for word in value.get("container") or ()),
+            container=_engine_and_name(value.get("container") or []),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a server record: {error}") from error
+
+
+def _engine_and_name(words: Any) -> tuple[str, ...]:
+    if not isinstance(words, list) or len(words) not in (0, 2):
+        raise TypeError(f"container is {words!r}")
+    return tuple(map(str, words))
 
 
 def check_name(name: str) -> str:

@@ -35,7 +35,13 @@ def test_what_is_written_is_read_back() -> None:
     assert parse_record(replace(RECORD, max_model_len=None, ready_at=None).as_json()).ready_at is None
 
 
-@pytest.mark.parametrize("broken", [{}, [], None, "x", {"name": "a", "pid": "x"}, RECORD.as_json() | {"command": 5}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *({}, [], None, "x", {"name": "a", "pid": "x"}),
+        *(RECORD.as_json() | odd for odd in ({"command": 5}, {"container": "podman"}, {"container": ["podman"]})),
+    ],
+)
 def test_what_is_no_record_is_a_value_error(broken: object) -> None:
     with pytest.raises(ValueError):
         parse_record(broken)
