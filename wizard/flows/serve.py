@@ -43,6 +43,8 @@ STOP_PATIENCE_S = 20.0
 _LOOK_S = 0.1
 _GPU_LOOKS = 10
 _ASK_S = 1.0
+# An engine has a minute to remove a container, and a server's last parts a few seconds.
+_ANOTHER_S = 90.0
 
 
 def start_server(
@@ -485,10 +487,18 @@ def server_died(world: World, record: ServerRecord) -> ServerDiedError:
     return _death(world, record, code, Progress(phases=(PhaseTime("serve", 0.0),)))
 
 
+def ended_by_another(world: World, record: ServerRecord) -> bool:
+    """Whether another run stopped this server, or replaced it under its name; waits until that run is through."""
+    with world.servers.changing(record.name, wait_s=_ANOTHER_S):
+        now = world.servers.load(record.name)
+    return now is None or (now.pid, now.pid_started) != (record.pid, record.pid_started)
+
+
 def _death(world: World, record: ServerRecord, code: int | None, progress: Progress) -> ServerDiedError:
     if world.servers.life(record).remains:
         world.processes.end_session(record.pid, patience_s=0)
-    _remove_container(world, record)
+    if record.container and not ended_by_another(world, record):
+        _remove_container(world, record)
     if record.container and code == 137:
         code = -9  # as the engine says that it was killed
     log = Path(record.log)

@@ -12,7 +12,7 @@ from wizard.effects.serverlog import LogReader
 from wizard.effects.world import World
 from wizard.endpoint.model import Profile
 from wizard.flows.download import ensure_model
-from wizard.flows.serve import ServerDiedError, server_died, start_server, stop_server
+from wizard.flows.serve import ServerDiedError, ended_by_another, server_died, start_server, stop_server
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.planning.intent import Intent, Pin
@@ -428,7 +428,7 @@ def _follow(world: World, screen: Screen, record: ServerRecord, start_again: Cal
         if alive:
             world.clock.sleep(_LOOK_S)
             continue
-        if world.servers.load(record.name) is None:
+        if ended_by_another(world, record):
             screen.step("ok", t("`{name}` was stopped elsewhere", name=record.name))
             return
         error = server_died(world, record)

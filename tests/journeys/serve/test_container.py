@@ -98,6 +98,17 @@ def test_a_container_whose_client_was_killed_is_ended_by_stop(place: Place, mode
     assert place.processes() == []
 
 
+def test_the_container_of_a_run_that_replaced_this_one_is_left_alone(place: Place, model: str) -> None:
+    Engine(place, "podman")
+    attached = place.start("serve", "--container", "--vllm-version", "0.32.0", "--model", model)
+    assert attached.stdout is not None
+    assert any("Ctrl-C stops the server" in line for line in attached.stdout)
+    assert _serve(place, model, "--set", "max-model-len=2048", "--replace").returncode == 0
+    output, _ = attached.communicate(timeout=30)
+    assert "was stopped elsewhere" in output
+    assert place.state() == "ready"
+
+
 def test_each_path_that_a_flag_names_is_seen_inside_once(place: Place, model: str) -> None:
     Engine(place, "podman")
     template = place.root / "chat.jinja"

@@ -197,6 +197,17 @@ def test_who_only_watches_a_running_server_leaves_it_running(place: Place) -> No
     assert place.state() == "ready"
 
 
+def test_an_attached_server_that_another_run_replaces_is_no_crash(place: Place) -> None:
+    attached = place.start("serve", "--vllm", str(place.vllm))
+    assert attached.stdout is not None
+    assert any("Ctrl-C stops the server" in line for line in attached.stdout)
+    assert place.serve("--set", "max-model-len=2048", "--replace").returncode == 0
+    output, _ = attached.communicate(timeout=30)
+    assert "was stopped elsewhere" in output
+    assert attached.returncode == 0
+    assert place.state() == "ready"
+
+
 def test_an_attached_server_that_crashes_is_a_problem_with_its_cause(place: Place) -> None:
     ended = place.run("serve", "--vllm", str(place.vllm), standin="crash-after=1;last=CudaError: CUDA out of memory.")
     assert ended.returncode == 1
