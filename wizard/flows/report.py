@@ -83,7 +83,7 @@ def make_report(
         version = str(search.about.get("vllm_version") or "")
         sections.append(_plan(world, machine, first.model, version, first.arguments))
     sections.append(_proof(world, endpoint, ours=record is not None, offline=options.offline))
-    sections.append(_bench(world, options, endpoint, bench))
+    sections.append(_bench(world, options, endpoint, bench, ours=record is not None))
     sections.append(_tune(search))
     name = endpoint.model if endpoint else t("this machine")
     report = Report(
@@ -117,7 +117,8 @@ def _place(world: World, options: ReportOptions) -> Path | None:
         return None
     name = f"{DEFAULT_FILE}.{'md' if options.markdown else 'html'}"
     path = world.cwd / Path(options.output or name).expanduser()
-    before = world.files.read_bytes(path) if not path.is_dir() else b""
+    path = path / name if path.is_dir() else path
+    before = world.files.read_bytes(path)
     if before and GENERATOR.encode() not in before[:2000] and not options.overwrite:
         raise ProblemError(
             Problem(
@@ -127,7 +128,7 @@ def _place(world: World, options: ReportOptions) -> Path | None:
                 fix=Fix(t("Write elsewhere with `--output`, or replace it with `--yes`.")),
             )
         )
-    return path / name if path.is_dir() else path
+    return path
 
 
 def _subject(world: World, name: str) -> tuple[ServerRecord | None, Endpoint | None]:
@@ -184,25 +185,27 @@ def _proof(world: World, endpoint: Endpoint | None, *, ours: bool, offline: bool
     return proof_section([step.as_json() for step in proof.steps])
 
 
-def _bench(world: World, options: ReportOptions, endpoint: Endpoint | None, given: Mapping[str, Any] | None) -> Section:
+def _bench(
+    world: World, options: ReportOptions, endpoint: Endpoint | None, given: Mapping[str, Any] | None, *, ours: bool
+) -> Section:
     if given is None and options.measure and endpoint is not None and not options.offline:
-        given = _measured(world, endpoint)
+        given = _measured(world, endpoint, ours=ours)
     if given is None:
         why = t("nothing measured: `--measure` does now, `--bench FILE` takes what `llm-setup bench --json` printed")
         return absent_section("bench", t("Measured"), why)
     try:
         return bench_section(given)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise _no_bench(options.bench_file, str(error)) from error
 
 
-def _measured(world: World, endpoint: Endpoint) -> Mapping[str, Any]:
-    """A short bench, as its document."""
+def _measured(world: World, endpoint: Endpoint, *, ours: bool) -> Mapping[str, Any]:
+    """A short bench, as its document. ours: a server of llm-setup on this machine, to which no proxy leads."""
     from wizard.bench.workloads import WorkloadOptions
     from wizard.effects.streams import StreamLoad
     from wizard.flows.bench import measure, new_nonce
 
-    load = StreamLoad(world.env)
+    load = StreamLoad({} if ours else world.env)
     workload = WorkloadOptions(max_tokens=(64, 64), nonce=new_nonce())
     results = [
         measure(load, endpoint, workload, concurrency=users, requests=max(8, 2 * users), warm_up=1).figures.as_json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -209,7 +210,7 @@ def tune_section(goal: str, trials: Sequence[Trial], best: int, ratio: float | N
     ]
     if ratio is not None:
         facts.append(Fact(t("first token, new beginning against known"), t("{n} times", n=f"{ratio:.1f}")))
-    command = "vllm serve " + " ".join((trials[best].model, *trials[best].arguments)) if best >= 0 else ""
+    command = f"vllm serve {shlex.join((trials[best].model, *trials[best].arguments))}" if best >= 0 else ""
     return Section("tune", t("Tuned"), facts=tuple(facts), table=Table(heads, rows, best), command=command)
 
 

@@ -33,14 +33,26 @@ def render_markdown(report: Report, template: str, *, home: str = "") -> str:
 
 def _environment(home: str, *, escape: bool) -> jinja2.Environment:
     import jinja2
+    from markupsafe import Markup
 
     clean = _cleaner(home)
+
+    def inline(value: Any) -> Any:
+        """Markdown lets markup through, and values hold what servers said."""
+        if not isinstance(value, str) or hasattr(value, "__html__"):
+            return value
+        return re.sub(r"\s+", " ", clean(value)).replace("<", "&lt;")
+
     environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, autoescape=escape, finalize=clean, trim_blocks=True, lstrip_blocks=True
+        undefined=jinja2.StrictUndefined,
+        autoescape=escape,
+        finalize=clean if escape else inline,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters["cell"] = lambda value: re.sub(r"\s+", " ", str(clean(value))).replace("|", "\\|")
+    environment.filters["cell"] = lambda value: Markup(str(inline(value)).replace("|", "\\|"))
     # What stands in a fence must not end it.
-    environment.filters["fenced"] = lambda value: str(clean(value)).replace("```", "` ` `")
+    environment.filters["fenced"] = lambda value: Markup(str(clean(value)).replace("```", "` ` `"))
     return environment
 
 

@@ -85,8 +85,17 @@ def test_another_file_of_that_name_is_left_alone(report: Report, tmp_path: Path)
     assert report("--offline", "-o", "notes.html").returncode == 0, "our own report is replaced"
 
 
-def test_a_file_that_is_no_bench_is_wrong_usage(report: Report, tmp_path: Path) -> None:
-    (tmp_path / "bench.json").write_text("[1, 2")
+def test_another_file_of_the_usual_name_in_a_folder_is_left_alone(report: Report, tmp_path: Path) -> None:
+    mine = tmp_path / "out" / "llm-setup-report.html"
+    mine.parent.mkdir()
+    mine.write_text("<p>my own notes</p>")
+    assert "[file-exists]" in report("--offline", "-o", "out").stderr
+    assert mine.read_text() == "<p>my own notes</p>"
+
+
+@pytest.mark.parametrize("text", ["[1, 2", '{"results": [{"target": "a", "output_tokens_per_s": "x", "notes": 5}]}'])
+def test_a_file_that_is_no_bench_is_wrong_usage(text: str, report: Report, tmp_path: Path) -> None:
+    (tmp_path / "bench.json").write_text(text)
     ran = report("--bench", "bench.json")
     assert ran.returncode == 2
     assert "[bench-file-malformed]" in ran.stderr

@@ -121,6 +121,16 @@ def test_markup_in_values_is_shown_and_not_obeyed() -> None:
     assert page.text.count(bad) == 3
 
 
+def test_markup_in_values_is_no_markup_in_markdown_either() -> None:
+    bad = "<img src=x onerror=alert(1)>\n\n# A heading"
+    table = Table((bad,), ((bad,),))
+    section = Section("s", bad, facts=(Fact(bad, bad),), notes=(bad,), table=table, absent=bad, command="a < b")
+    text = render_markdown(report(section, title=bad), MARKDOWN)
+    assert "<img" not in text
+    assert "\n# A heading" not in text
+    assert "```\na < b\n```" in text
+
+
 @pytest.mark.parametrize(("home", "shown"), [("/home/someone", "~/models/m"), ("/", "/home/someone/models/m")])
 def test_the_home_folder_is_not_told(home: str, shown: str) -> None:
     given = report(Section("s", "S", command="/home/someone/models/m /home/someoneelse"))
@@ -151,13 +161,13 @@ def test_the_best_setting_is_pointed_out() -> None:
             "measured",
             ({"ttft_p50_ms": 50.0, "tokens_per_s": 30.0},),
             model="m",
-            arguments=("--b",),
+            arguments=("--b", '{"c": 1}'),
         ),
     ]
     section = tune_section("tokens/s", trials, 1, 8.0, 120)
     page = render_html(report(section), HTML)
     assert re.search(r'<tr class="best"><td>prefix-caching on</td><td>50.0</td>', page)
-    assert "vllm serve m --b" in page
+    assert """vllm serve m --b '{"c": 1}'""" in Page(page).text  # as a shell takes it
     assert "8.0 times" in Page(page).text
 
 
