@@ -130,6 +130,19 @@ _EXPORT = re.compile(
 )
 
 
+# A value in which no blank stands, or in quotes, and behind it a word that is no comment and no other command.
+_PREFIXED = re.compile(r"""^\s*\w+=(?P<value>(?:"[^"]*"|'[^']*'|[^\s"'#;&|])*)[ \t]+(?P<rest>[^\s#;&|].*)$""")
+
+
+def is_for_one_command(line: str) -> bool:
+    """Whether a line of a shell sets a variable for the program behind it alone: `NAME=value codex`, `NAME= codex`.
+
+    A single word behind an empty value that looks like a key or a URL is a value with a blank before it.
+    """
+    found = _PREFIXED.match(line)
+    return found is not None and bool(found["value"] or not re.fullmatch(r"\S*[\d:\"'$]\S*\s*", found["rest"]))
+
+
 @dataclass(frozen=True, slots=True)
 class ShellLine:
     """A variable that a shell's start-up file sets. exported: whether programs started from that shell get it."""
@@ -154,7 +167,7 @@ def shell_lines(seen: Observations) -> Iterator[ShellLine]:
         names_later = {name for group in exported_later for name in group.split()}
         for number, line in enumerate(text.splitlines(), 1):
             match = _EXPORT.match(line)
-            if not match:
+            if not match or is_for_one_command(line):
                 continue
             for kind in ("sh", "fish", "ps", "plain"):
                 name = match[kind]

@@ -14,7 +14,7 @@ from wizard.catalog.arguments import flag_value
 from wizard.catalog.models import find_model
 from wizard.doctor.checks.env_proxy import plain_no_proxy
 from wizard.doctor.checks.way import is_loopback
-from wizard.doctor.client_files import host_of
+from wizard.doctor.client_files import host_of, is_for_one_command
 from wizard.doctor.listing import nearest
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import ClientFile, Observations, ServerSeen
@@ -226,6 +226,8 @@ def _is_posix(file: ClientFile) -> bool:
 def _mended_line(line: str, codes: set[str], exported: set[str]) -> tuple[str, str]:
     """(the line as it should be, the code of what was wrong; empty: nothing)."""
     bare, end = line.rstrip("\r\n"), line[len(line.rstrip("\r\n")) :]
+    if is_for_one_command(bare):
+        return line, ""
     if "key-whitespace" in codes:
         spaced = _SPACED.match(bare)
         if spaced:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 RUN_MARKER = "LLM_SETUP_RUN"
 _LEFT_OVER_WAIT_S = 2.0
+_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,12 @@ def scratch_folder(env: Mapping[str, str]) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_in_foreground(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Ended:
+def run_in_foreground(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, *, out_to_stderr: bool = False
+) -> Ended:
     """Give the client the terminal. Ctrl-C is the client's to answer; we only wait for it.
+
+    out_to_stderr: what it prints goes to stderr, since stdout is kept for something else.
 
     A closed terminal (SIGHUP) or SIGTERM ends the waiting by SystemExit, so that what was made for the client is
     removed before we go.
@@ -50,7 +55,11 @@ def run_in_foreground(command: Sequence[str], env: Mapping[str, str], cwd: Path)
     before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         child = subprocess.Popen(
-            list(command), env=dict(env), cwd=cwd, preexec_fn=_default_interrupt if os.name == "posix" else None
+            list(command),
+            env=dict(env),
+            cwd=cwd,
+            stdout=_STDERR if out_to_stderr else None,
+            preexec_fn=_default_interrupt if os.name == "posix" else None,
         )
         code = child.wait()
     finally:

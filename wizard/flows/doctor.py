@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, TextIO, cast
 from urllib.parse import urlsplit
 
 from wizard.clients.read import ClientLimits
@@ -244,10 +244,8 @@ def _files(world: World) -> Iterator[ClientFile]:
 
 
 def _log(path: str) -> tuple[Problem, ...]:
-    import sys
-
     if path == "-":
-        return _judge_log(sys.stdin.buffer)
+        return _judge_log(_stdin("--log").buffer)
     try:
         with Path(path).expanduser().open("rb") as log:
             return _judge_log(log)
@@ -265,9 +263,19 @@ def _judge_log(log: IO[bytes]) -> tuple[Problem, ...]:
 
 
 def _text(value: str) -> str:
+    return _stdin("--error").read() if value == "-" else value
+
+
+def _stdin(option: str) -> TextIO:
     import sys
 
-    return sys.stdin.read() if value == "-" else value
+    if sys.stdin is None:  # closed by whoever started us
+        raise usage_error(
+            "stdin-closed",
+            t("Nothing can be read from stdin: it is closed."),
+            t("Give `{option}` a value, or pipe it in.", option=option),
+        )
+    return sys.stdin
 
 
 def _servers(world: World) -> Iterator[ServerSeen]:

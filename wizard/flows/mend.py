@@ -14,7 +14,6 @@ from wizard.doctor.mending import (
     Mend,
     ProfileMend,
     ServerMend,
-    own_server,
     plan_mend,
     plan_profile_mend,
     plan_server_mend,
@@ -119,8 +118,7 @@ def _mend_all(hands: _Hands, report: Report) -> Iterator[Mended]:
             yield _mend_profile(hands, profile)
             continue
         client = plan_mend(seen, findings)
-        # What a server lacks is not mended in a client that points to it.
-        if client is not None and not (server is not None and own_server(seen) is None):
+        if client is not None:
             yield _mend_client(hands, client)
 
 
@@ -297,7 +295,7 @@ def _mend_file(hands: _Hands, plan: FileMend) -> Mended:
     outcome = "mended"
     # A start-up file counts in the next terminal only, so that what is looked at again is the file.
     again = run_doctor(hands.world, hands.screen, replace(hands.options, offline=True))
-    if plan_shell_mends(again.shared, again.diagnosis.findings):
+    if any(left.path == plan.path for left in plan_shell_mends(again.shared, again.diagnosis.findings)):
         hands.world.files.write_bytes(path, before)
         outcome = "undone"
     hands.say(plan.path, outcome)

@@ -240,6 +240,8 @@ def estimate_cost(target: Target, limits: Limits) -> tuple[int, int]:
         return 0, 0
     spot = spot_of(target, limits.timeout_s)
     planned = [*probes.plan_first(target, spot, proxied=False), *probes.plan_behaviour(target, spot)]
+    # Of a model that thinks the short answer is empty, and it is asked once more.
+    planned += probes.plan_roomy(spot)
     if limits.full:
         planned += [*probes.plan_own_size(target, spot), *probes.plan_long_stream(spot, vllm=False)]
     answered = [probe for probe in planned if probe.generates]

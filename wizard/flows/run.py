@@ -21,7 +21,15 @@ from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.ui.screen import Screen
 
 
-def run_client(world: World, screen: Screen, endpoint: Endpoint, name: str, arguments: Sequence[str]) -> int:
+def run_client(
+    world: World,
+    screen: Screen,
+    endpoint: Endpoint,
+    name: str,
+    arguments: Sequence[str],
+    *,
+    out_to_stderr: bool = False,
+) -> int:
     """Start it in the foreground; returns its exit code. Its own files are neither read nor written.
 
     The client gets a scratch folder as its home for settings, which is removed when it ends; daemons that it leaves
@@ -35,7 +43,9 @@ def run_client(world: World, screen: Screen, endpoint: Endpoint, name: str, argu
         env, fixed = prepare_run(world, client, endpoint, folder)
         marker = secrets.token_hex(8)
         try:
-            ended: Ended = run_in_foreground([str(program), *fixed, *rest], {**env, RUN_MARKER: marker}, world.cwd)
+            ended: Ended = run_in_foreground(
+                [str(program), *fixed, *rest], {**env, RUN_MARKER: marker}, world.cwd, out_to_stderr=out_to_stderr
+            )
         finally:
             end_left_overs(marker)
     return ended.code

@@ -12,7 +12,7 @@ from wizard.doctor.tracing import describe, explain_first_failure
 from wizard.effects.recorder import Recorder
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint
-from wizard.endpoint.urls import with_version, without_version
+from wizard.endpoint.urls import check_base_url, with_version, without_version
 from wizard.flows.clients import load_clients
 from wizard.flows.doctor import DoctorOptions, observe
 from wizard.flows.run import run_client
@@ -24,7 +24,10 @@ from wizard.ui.screen import Screen
 def trace_client(
     world: World, screen: Screen, options: DoctorOptions, command: Sequence[str]
 ) -> tuple[tuple[Exchange, ...], Problem | None, int]:
-    """Run the command with its endpoint replaced by a recorder; its exchanges, the cause, and its exit code."""
+    """Run the command with its endpoint replaced by a recorder; its exchanges, the cause, and its exit code.
+
+    What it prints goes to stderr where stdout is for the document of `--json` alone.
+    """
     if not command:
         raise usage_error(
             "command-missing", t("Say what to run."), t("Example:"), "llm-setup doctor --trace -- codex exec 'say hi'"
@@ -34,10 +37,11 @@ def trace_client(
         raise usage_error("endpoint-missing", t("No endpoint is known: give `--base-url` and `--model`."))
     name, arguments = _client_of(world, command)
     target = next((one for one in targets if one.client == name), targets[0])
-    parts = urlsplit(target.base_url.strip())
+    parts = urlsplit(check_base_url(target.base_url))
     recorder = Recorder(f"{parts.scheme}://{parts.netloc}")
     with recorder.listening():
-        code = run_client(world, screen, _through(target, recorder.root, parts.path), name, arguments)
+        endpoint = _through(target, recorder.root, parts.path)
+        code = run_client(world, screen, endpoint, name, arguments, out_to_stderr=screen.as_json)
     exchanges = tuple(recorder.exchanges)
     return exchanges, explain_first_failure(exchanges), code
 

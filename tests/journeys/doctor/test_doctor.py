@@ -332,6 +332,22 @@ def test_trace_shows_what_a_client_really_sent_and_why_it_failed(
     assert "-> 200" in fine.out
 
 
+def test_what_a_traced_program_prints_is_not_in_the_document(doctor: Doctor, endpoint: TinyEndpoint) -> None:
+    command = ["--trace", "--", sys.executable, "-c", "print('chatter')"]
+    traced = doctor(*chat_of(endpoint.url), *command)
+    assert traced.document["exit_code"] == 0
+    assert "chatter" not in traced.out
+    assert "chatter" in traced.err
+    assert "chatter" in doctor(*chat_of(endpoint.url), *command, as_json=False).out
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999/v1"])
+def test_what_is_no_url_is_not_traced(doctor: Doctor, url: str) -> None:
+    ended = doctor("--base-url", url, "--model", "m", "--trace", "--", "true", as_json=False)
+    assert ended.code == 2
+    assert "[base-url-invalid]" in ended.err
+
+
 def test_watch_stays_until_it_works(home: Path, endpoint: TinyEndpoint) -> None:
     file = codex_file(home, endpoint.url)
     env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LLM_SETUP_HOME": str(home / "own"), "LANG": "C.UTF-8"}

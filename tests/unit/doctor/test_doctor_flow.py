@@ -30,6 +30,7 @@ from wizard.endpoint.model import Profile
 from wizard.flows.clients import load_clients
 from wizard.flows.doctor import DoctorOptions, Report, observe, run_doctor, show_report
 from wizard.flows.probe import Limits, Prober
+from wizard.problems import ProblemError
 from wizard.secret import Secret
 from wizard.ui.screen import Screen
 
@@ -119,6 +120,16 @@ def test_with_nothing_configured_nothing_was_examined(doctor: Doctor) -> None:
     report, last = doctor(DoctorOptions(), env={"LLM_SETUP_API_KEY": ""})
     assert report.as_json()["status"] == "unknown"
     assert last == "Nothing was examined."
+
+
+@pytest.mark.parametrize("options", [DoctorOptions(log="-"), DoctorOptions(error="-")])
+def test_a_stdin_that_is_closed_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: DoctorOptions
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ProblemError) as raised:
+        observe(fake_world(tmp_path, FakeHttp(()), {}), options)
+    assert raised.value.problem.code == "stdin-closed"
 
 
 def test_an_error_text_of_several_causes_names_them_as_guesses(doctor: Doctor) -> None:

@@ -220,6 +220,16 @@ def test_a_client_gets_the_key_of_our_own_server(tmp_path: Path) -> None:
         pytest.param("export OPENAI_API_KEY=sk-abc123\r\n", "export OPENAI_API_KEY=sk-abc123\n", id="windows-ends"),
         pytest.param("OPENAI_API_KEY=a1b2c3d4\nexport OPENAI_API_KEY\n", None, id="exported-later"),
         pytest.param("export EDITOR = vim\n", None, id="not-ours"),
+        pytest.param(
+            'OPENAI_API_KEY="a1 b2"  # mine\nmine() { \n  OPENAI_API_KEY=a1b2 codex "$@"\n}\n',
+            'export OPENAI_API_KEY="a1 b2"  # mine\nmine() { \n  OPENAI_API_KEY=a1b2 codex "$@"\n}\n',
+            id="for-one-command",
+        ),
+        pytest.param(
+            'export OPENAI_API_KEY = sk-abc123\nmine() {\n  ANTHROPIC_API_KEY= claude "$@"\n}\n',
+            'export OPENAI_API_KEY=sk-abc123\nmine() {\n  ANTHROPIC_API_KEY= claude "$@"\n}\n',
+            id="emptied-for-one-command",
+        ),
     ],
 )
 def test_lines_of_a_start_up_file_are_mended_and_the_rest_is_left(
@@ -229,6 +239,13 @@ def test_lines_of_a_start_up_file_are_mended_and_the_rest_is_left(
     outcomes = mended(fake_world(tmp_path, FakeHttp(()), {}), DoctorOptions(offline=True))
     assert file.read_bytes().decode() == (after or before)
     assert [one.outcome for one in outcomes] == (["mended"] if after else [])
+
+
+def test_each_of_two_start_up_files_is_mended(tmp_path: Path) -> None:
+    files = [write(tmp_path, name, "export OPENAI_API_KEY = sk-abc123\n") for name in (".bashrc", ".zshrc")]
+    outcomes = mended(fake_world(tmp_path, FakeHttp(()), {}), DoctorOptions(offline=True))
+    assert [one.outcome for one in outcomes] == ["mended", "mended"]
+    assert {file.read_text() for file in files} == {"export OPENAI_API_KEY=sk-abc123\n"}
 
 
 def test_a_no_proxy_that_matches_nothing_is_written_plainly(tmp_path: Path) -> None:

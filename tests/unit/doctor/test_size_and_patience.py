@@ -14,7 +14,7 @@ from wizard.doctor.checks.way import client_patience
 from wizard.doctor.engine import Diagnosis, Unseen
 from wizard.doctor.manners import wire_of
 from wizard.doctor.observations import Context, Exchange, Observations, RequestSummary, Target
-from wizard.doctor.probes import LONG_STREAM
+from wizard.doctor.probes import LONG_STREAM, ROOMY_TOKENS
 from wizard.doctor.report import curl_command
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.flows.doctor import DoctorOptions, run_doctor
@@ -99,6 +99,18 @@ def test_what_it_may_cost_is_told_before_for_gateways_only(tmp_path: Path, capsy
     options = DoctorOptions(base_url="https://gateway.invalid/v1", model="m", client_type="cline", timeout_s=1)
     run_doctor(world, Screen(plain=True, env={}), options)
     assert "short requests, about" in capsys.readouterr().out
+
+
+def test_of_a_model_that_thinks_no_more_is_asked_than_was_told(tmp_path: Path) -> None:
+    silent = {"choices": [{"message": {"role": "assistant", "content": ""}, "finish_reason": "length"}]}
+    http = FakeHttp((models(), chat(silent)))
+    target = Target("openai-sdk", "http://gateway.example/v1", "m", None, "--base-url")
+    shared = Observations(Context("linux"), targets=(target,), probed=True)
+    Prober(fake_world(tmp_path, http, {}), Limits(), FakeNetwork()).examine(shared, target)  # type: ignore[arg-type]
+    asked = [request.json_body for request in http.sent if request.json_body is not None]
+    requests, tokens = estimate_cost(target, Limits())
+    assert len(asked) <= requests
+    assert tokens > ROOMY_TOKENS
 
 
 # ---- a stream that is held back ----------------------------------------------------------------------------------

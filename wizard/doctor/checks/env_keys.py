@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from wizard.doctor.causes import found
 from wizard.doctor.checks.way import is_local
-from wizard.doctor.client_files import find_files, host_of, shell_lines, shown
+from wizard.doctor.client_files import find_files, host_of, is_for_one_command, shell_lines, shown
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.key_owners import is_a_provider, owner_of
 from wizard.doctor.observations import Observations
@@ -210,7 +210,7 @@ def shell_files(seen: Observations) -> Verdict:
         text = file.text or ""
         for number, line in enumerate(text.splitlines(), 1):
             spaced = re.match(r"\s*(?:export\s+)?(\w*(?:API_KEY|AUTH_TOKEN|BASE_URL))(?:\s+=\s*|=\s+)\S", line)
-            if spaced and "fish" not in file.path and not file.path.endswith(".ps1"):
+            if spaced and not is_for_one_command(line) and "fish" not in file.path and not file.path.endswith(".ps1"):
                 what = t(
                     "{path} sets `{name}` with spaces around `=`, so that it stays unset.",
                     path=file.path,
