@@ -204,6 +204,10 @@ class InitFlow:
         if "gateway" in given:
             self._preset(str(given["gateway"]))
             given.setdefault("source", "gateway")
+        if "profile" in given:
+            from wizard.flows.profiles import check_profile_name
+
+            check_profile_name(str(given["profile"]))
         if given.get("clients") == ("none",):
             given["clients"] = ()
         elif "clients" in given:
@@ -242,7 +246,7 @@ class InitFlow:
             self._world.files.write_private(self._kept_in, content)
 
     def _forget(self) -> None:
-        if self._keeps:
+        if self._keeps or (self.manner.resume and not self.manner.dry_run):
             self._world.files.remove(self._kept_in)
             if self._world.secrets.get(f"store:{_KEY_NAME}") is not None:
                 self._world.secrets.forget(_KEY_NAME)
@@ -339,7 +343,12 @@ class InitFlow:
         self._answer(
             "gateway",
             self.questions.choose(
-                "--gateway NAME", t("Which one?"), rows, rows[0].value, may_go_back=self.road.can_go_back
+                "--gateway NAME",
+                t("Which one?"),
+                rows,
+                # None of them is the usual one: nobody's key is sent to the first of a list.
+                rows[0].value if self.questions.may_ask else None,
+                may_go_back=self.road.can_go_back,
             ),
         )
 
@@ -380,6 +389,8 @@ class InitFlow:
                 return
             self.key = found
             self._answer("key", "given" if found else "none")
+            # Another key is the same answer, since only that there is one is kept.
+            self.road = self.road.undone("discover").undone("connect").undone("prove")
         else:
             self.road = self.road.assuming("key", "given" if self.key else "none")
 

@@ -47,7 +47,8 @@ _KEPT_BESIDE = {"key": str, "agree": str}
 _IN_ORDER = ("clients", "source", "gateway", "base_url", "key", "model", "hub", "context", "set", "agree")
 
 _SERVING = ("source", "model", "hub", "context", "set", "vllm", "host", "port", "clients")
-_ELSEWHERE = ("source", "gateway", "base_url", "key")
+_PLACE = ("source", "gateway", "base_url")
+_ELSEWHERE = (*_PLACE, "key")
 # The answers on which a step's result rests: when one of them changes, the step is done anew.
 _RESTS_ON: dict[Step, tuple[str, ...]] = {
     "measure-hub": ("source", "model"),
@@ -117,8 +118,16 @@ class Road:
         return replace(self, assumed={**self.assumed, name: answer})
 
     def resumed(self, kept: Mapping[str, Answer]) -> Road:
-        """With the answers of an earlier run behind those of this one, as if they had just been asked."""
-        fresh = {name: answer for name, answer in kept.items() if name not in self.given}
+        """With the answers of an earlier run behind those of this one, as if they had just been asked.
+
+        What was answered for another place (its key above all) is no answer for this one, and what was agreed to is
+        what was planned then.
+        """
+        changed = {name for name, answer in self.given.items() if kept.get(name) != answer}
+        stale: tuple[str, ...] = ("agree",) if changed & {*_SERVING} else ()
+        if changed & {*_PLACE}:
+            stale = tuple(name for name in _IN_ORDER if name != "clients")
+        fresh = {name: answer for name, answer in kept.items() if name not in self.given and name not in stale}
         beside = {name: answer for name, answer in fresh.items() if name not in _IN_ORDER}
         asked = tuple((name, fresh[name]) for name in _IN_ORDER if name in fresh)
         return replace(self, given={**beside, **self.given}, asked=asked)
@@ -296,6 +305,12 @@ def _checked(key: str, value: object, name: str, kind: type | None) -> Answer:
             t("`{name}` in `{file}` is not {kind}.", name=key, file=name, kind=kinds[kind]),
             t("Example: {example}", example=_EXAMPLES[kind].format(key)),
         )
+    if isinstance(value, int) and not 1 <= value <= _MOST.get(key, value):
+        raise usage_error(
+            "answers-wrong",
+            t("`{name}` in `{file}` cannot be `{value}`.", name=key, file=name, value=value),
+            t("Example: {example}", example=_EXAMPLES[int].format(key)),
+        )
     allowed = _ALLOWED.get(key)
     if allowed and value not in allowed:
         near = difflib.get_close_matches(str(value), allowed, n=1)
@@ -309,6 +324,7 @@ def _checked(key: str, value: object, name: str, kind: type | None) -> Answer:
 
 
 _EXAMPLES = {str: '{} = "…"', int: "{} = 8000", tuple: '{} = ["…"]'}
+_MOST = {"port": 65_535}
 _ALLOWED: dict[str, tuple[str, ...]] = {"source": SOURCES, "scope": ("user", "project")}
 
 
@@ -325,9 +341,10 @@ def render_answers(answers: Mapping[str, Answer]) -> str:
 def check_road(road: Road) -> None:
     """Raise a usage problem for answers that do not go together."""
     source = road.text("source")
-    if source in ("serve", "running") and road.text("base_url"):
+    other = next((name for name in ("base_url", "gateway") if road.text(name)), "")
+    if source in ("serve", "running") and other:
         raise usage_error(
             "answers-contradict",
             t("A server here and an endpoint elsewhere were both asked for."),
-            t("Leave `--base-url` out, or `--here`."),
+            t("Leave `{flag}` out, or `--here`.", flag=f"--{other.replace('_', '-')}"),
         )

@@ -71,12 +71,17 @@ def key_name(profile: str) -> str:
     return f"profile:{profile}"
 
 
-def add_profile(world: World, name: str, endpoint: Endpoint, *, key_variable: str = "", activate: bool) -> Profile:
-    """Remember an endpoint. Its key goes to the keyring or the 0600 file, or is only named by a variable."""
+def check_profile_name(name: str) -> None:
+    """Raise a usage problem for what cannot name a profile."""
     if not name or name in (".", "..", "-") or any(c.isspace() or c in "/\\:" for c in name):
         raise usage_error(
             "profile-name-invalid", t("`{name}` cannot name a profile.", name=name), t("Use letters and digits.")
         )
+
+
+def add_profile(world: World, name: str, endpoint: Endpoint, *, key_variable: str = "", activate: bool) -> Profile:
+    """Remember an endpoint. Its key goes to the keyring or the 0600 file, or is only named by a variable."""
+    check_profile_name(name)
     reference = ""
     if key_variable:
         reference = f"env:{key_variable}"

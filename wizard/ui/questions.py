@@ -72,11 +72,17 @@ class Questions:
         return False
 
     def choose(
-        self, flag: str, question: str, choices: Sequence[Choice], recommended: str, *, may_go_back: bool = False
+        self,
+        flag: str,
+        question: str,
+        choices: Sequence[Choice],
+        recommended: str | None,
+        *,
+        may_go_back: bool = False,
     ) -> str:
-        """One of several; the recommended one is preselected."""
+        """One of several; the recommended one is preselected. None: `--yes` is no answer to it."""
         if self._answer_without_asking(flag, question, recommended):
-            return recommended
+            return recommended or ""
         rows = [*choices, *([Choice(_BACK, t("Back"))] if may_go_back else [])]
         chosen = (
             self._choose_by_line(question, rows, recommended)
@@ -88,7 +94,7 @@ class Questions:
         self._answered(question, next(row.title for row in rows if row.value == chosen))
         return chosen
 
-    def _select(self, question: str, rows: Sequence[Choice], recommended: str, may_go_back: bool) -> str:
+    def _select(self, question: str, rows: Sequence[Choice], recommended: str | None, may_go_back: bool) -> str:
         import questionary
 
         many = len(rows) > _MANY
@@ -261,7 +267,7 @@ class Questions:
 
     # -- by lines -------------------------------------------------------------------------------------------------
 
-    def _choose_by_line(self, question: str, rows: Sequence[Choice], recommended: str) -> str:
+    def _choose_by_line(self, question: str, rows: Sequence[Choice], recommended: str | None) -> str:
         listed = list(rows)
         self._show_numbered(question, listed)
         while True:

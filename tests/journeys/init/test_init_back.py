@@ -52,6 +52,20 @@ def test_back_at_every_question_of_the_road_elsewhere(
     assert 'model = "tiny"' in (home / ".codex/config.toml").read_text()
 
 
+def test_a_key_that_is_entered_again_is_the_one_that_counts(
+    on_terminal: Any, endpoint: Any, environment: dict[str, str], home: Path
+) -> None:
+    key = environment.pop("LLM_SETUP_API_KEY")
+    terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url)
+    terminal.sees("Key (not shown").types("sk-wrong-00000000000000").enter()
+    terminal.sees("Model ID", "Esc to go back").escape()
+    terminal.sees("Key (not shown").types(key).enter()
+    # The only model is known now, since the endpoint was asked again.
+    terminal.sees("Write these files?").types("y")
+    terminal.sees("What now").ends()
+    assert key in (home / ".codex/config.toml").read_text()
+
+
 def test_of_a_gateways_many_models_a_part_of_the_name_finds_one(on_terminal: Any, endpoint: Any, home: Path) -> None:
     listed = [{"id": f"vendor/model-{n}"} for n in range(60)] + [{"id": "tiny"}]
     endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": listed})

@@ -108,6 +108,19 @@ def test_the_key_of_a_run_that_was_left_is_in_the_store_of_keys_alone(
     assert not (state / "init-answers.toml").exists()
 
 
+def test_what_is_gone_on_with_by_flag_is_not_offered_again(
+    on_terminal: Any, llm_setup: Any, endpoint: Any, home: Path
+) -> None:
+    terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
+    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Write these files?")
+    terminal.kill()
+    assert (home / "own/state/init-answers.toml").exists()
+    done = llm_setup("init", "--yes", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert not (home / "own/state/init-answers.toml").exists()
+
+
 def test_a_run_may_begin_anew(on_terminal: Any, home: Path) -> None:
     terminal = on_terminal("init")
     terminal.sees("Which clients should use it?").enter()

@@ -131,3 +131,17 @@ def test_a_gateway_that_wants_ones_own_name_in_its_url_is_asked_for(llm_setup: A
     assert misspelt.returncode == 2
     assert "[unknown-preset]" in misspelt.stderr
     assert list(home.iterdir()) == []
+
+
+def test_without_a_name_no_gateway_is_taken_and_nothing_is_sent(llm_setup: Any, home: Path) -> None:
+    (home / "mine.toml").write_text('source = "gateway"\n')
+    done = llm_setup("init", "--yes", "--answers", "mine.toml", "--client", "codex")
+    assert done.returncode == 2
+    assert "`--gateway NAME`" in done.stderr
+
+
+def test_a_name_that_no_profile_can_have_is_refused_before_anything_is_done(llm_setup: Any, home: Path) -> None:
+    done = llm_setup("init", "--yes", "--base-url", "http://127.0.0.1:9", "--profile", "../mine")
+    assert done.returncode == 2
+    assert "[profile-name-invalid]" in done.stderr
+    assert "This machine" not in done.stdout

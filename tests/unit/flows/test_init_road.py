@@ -121,6 +121,29 @@ def test_flags_come_before_the_answers_of_a_run_that_was_left() -> None:
     assert again.asked == (("clients", ("codex",)),)
 
 
+LEFT: dict[str, Answer] = {"clients": ("codex",), "source": "url", "base_url": "http://a", "key": "given", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"source": "url", "base_url": "http://b"}, {"source": "gateway", "gateway": "openai"}, {"source": "serve"}],
+)
+def test_a_key_that_was_entered_for_one_address_is_not_taken_up_for_another(given: dict[str, Answer]) -> None:
+    again = Road(given).resumed(LEFT)
+    assert again.get("key") is None
+    assert again.get("model") is None
+    assert again.words("clients") == ("codex",)
+    same = Road({"source": "url", "base_url": "http://a"}).resumed(LEFT)
+    assert (same.get("key"), same.get("model")) == ("given", "m")
+
+
+def test_what_was_agreed_to_is_the_plan_of_then() -> None:
+    left: dict[str, Answer] = {"clients": ("codex",), "source": "serve", "model": "org/old", "agree": "yes"}
+    assert Road().resumed(left).text("agree") == "yes"
+    assert Road({"model": "org/old"}).resumed(left).text("agree") == "yes"
+    assert Road({"model": "org/new"}).resumed(left).text("agree") == ""
+
+
 @pytest.mark.parametrize(
     ("source", "step", "code", "first"),
     [
@@ -188,6 +211,8 @@ def test_answers_may_be_json() -> None:
         pytest.param('base_url = "u"\napi_key = "sk-1"', "answers-unknown", "LLM_SETUP_API_KEY", id="key"),
         pytest.param('agree = "yes"', "answers-unknown", "", id="no-answer-of-a-user"),
         pytest.param('port = "8000"', "answers-wrong", "8000", id="kind"),
+        pytest.param("port = 65536", "answers-wrong", "8000", id="no-port"),
+        pytest.param("context = 0", "answers-wrong", "", id="no-size"),
         pytest.param("port = true", "answers-wrong", "", id="truth-is-no-number"),
         pytest.param('clients = "codex"', "answers-wrong", "clients = [", id="list"),
         pytest.param('source = "serv"', "answers-wrong", "`serve`", id="value"),
@@ -206,7 +231,9 @@ def test_a_key_is_in_no_file() -> None:
     assert not {"key", "api_key", "token"} & set(FIELDS)
 
 
-def test_here_and_elsewhere_at_once_is_wrong_usage() -> None:
+@pytest.mark.parametrize(("name", "flag"), [("base_url", "`--base-url`"), ("gateway", "`--gateway`")])
+def test_here_and_elsewhere_at_once_is_wrong_usage(name: str, flag: str) -> None:
     with pytest.raises(ProblemError) as raised:
-        check_road(Road({"source": "serve", "base_url": "http://h"}))
+        check_road(Road({"source": "serve", name: "http://h"}))
     assert raised.value.problem.code == "answers-contradict"
+    assert raised.value.problem.fix is not None and flag in raised.value.problem.fix.text
