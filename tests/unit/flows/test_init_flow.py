@@ -30,7 +30,7 @@ class Scripted(Questions):
         self.offered[words] = rows
         return answer(rows)
 
-    def choose(self, flag: str, question: str, choices: Sequence[Choice], recommended: str, **more: Any) -> str:
+    def choose(self, flag: str, question: str, choices: Sequence[Choice], recommended: str | None, **more: Any) -> str:
         titles = [choice.title for choice in choices]
         assert recommended in [choice.value for choice in choices]
         return choices[titles.index(self._next(question, titles))].value
