@@ -184,7 +184,8 @@ def compute_figures(
     tokens = sum(sample.output_tokens for sample in good)
     connects = [sample.connect_s * 1000 for sample in samples if sample.connect_s is not None]
     per_token = [value * 1000 for sample in good if (value := sample.time_per_output_token_s) is not None]
-    from_usage = all(sample.usage_said for sample in good) and bool(good)
+    believed = (sample.usage_said and not sample.usage_is_short and not sample.usage_is_long for sample in good)
+    from_usage = all(believed) and bool(good)
     refused = sum(sample.error.startswith("HTTP 429") for sample in samples)
 
     def first_token(seen: bool) -> Spread | None:
@@ -263,7 +264,7 @@ def _notes(figures: Figures, samples: Sequence[Sample], good: Sequence[Sample]) 
                 concurrency=concurrency,
             )
         )
-    if good and not from_usage:
+    if not all(sample.usage_said for sample in good):
         notes.append(t("The server does not count tokens in every answer: chunks were counted instead."))
     short = sum(sample.usage_is_short for sample in good)
     if short:

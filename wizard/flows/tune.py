@@ -338,16 +338,19 @@ def _others_out_of_the_way(
         )
     # On disk first: a run that is killed owes them to the next one.
     with writable(kept.parent):
-        world.files.write_private(kept, json.dumps([record.as_json() for record in running]).encode())
+        world.files.write_private(kept, _owed(running))
     try:
         for record in running:
             if world.servers.load(record.name) is not None:
                 stop_server(world, screen, record.name)
         yield running
     finally:
-        for record in running:
-            _start_again(world, screen, record)
-        world.files.remove(kept)
+        owed = [record for record in running if not _start_again(world, screen, record)]
+        if owed:
+            with writable(kept.parent):
+                world.files.write_private(kept, _owed(owed))
+        else:
+            world.files.remove(kept)
 
 
 def _running(world: World, *, but: str) -> tuple[ServerRecord, ...]:
@@ -366,8 +369,12 @@ def _stopped_path(world: World) -> Path:
     return world.paths.state / "tune" / "stopped.json"
 
 
+def _owed(records: Sequence[ServerRecord]) -> bytes:
+    return json.dumps([record.as_json() for record in records]).encode()
+
+
 def _left_stopped(world: World) -> tuple[ServerRecord, ...]:
-    """Servers that a run stopped which was killed before it could start them again."""
+    """Servers that a run stopped which was killed before it could start them again, or could not."""
     try:
         records = [parse_server(row) for row in json.loads(world.files.read_bytes(_stopped_path(world)) or b"[]")]
     except (ValueError, TypeError):
@@ -376,7 +383,8 @@ def _left_stopped(world: World) -> tuple[ServerRecord, ...]:
     return tuple(record for record in records if record.name not in names)
 
 
-def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:
+def _start_again(world: World, screen: Screen, record: ServerRecord) -> bool:
+    """Whether it runs again; why not is told."""
     try:
         start_server(
             world,
@@ -391,6 +399,8 @@ def _start_again(world: World, screen: Screen, record: ServerRecord) -> None:
         )
     except ProblemError as error:
         screen.problem(error.problem)
+        return False
+    return True
 
 
 # --- the search

@@ -7,7 +7,7 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from wizard.bench.figures import Figures, Spread
 
@@ -82,6 +82,8 @@ class Trial:
 
 def parse_trial(value: Mapping[str, Any]) -> Trial:
     """A trial of the file. Raises KeyError, TypeError or ValueError for what is none."""
+    if value["outcome"] not in get_args(Outcome):
+        raise ValueError(f"an outcome that is none: {value['outcome']}")
     return Trial(
         setting=setting_of({str(k): str(v) for k, v in value["setting"].items()}),
         stage=cast(Stage, str(value["stage"])),

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,22 @@ def test_a_run_that_was_killed_while_it_tuned_a_server_goes_on_with_that_server(
     document = json.loads(ran.stdout)
     assert document["model"] == str(place.model)
     assert "--no-enable-prefix-caching" in document["arguments"]
+
+
+def test_a_server_that_could_not_be_started_again_is_owed_to_the_next_run(place: Any) -> None:
+    assert place.serve().returncode == 0
+    state = place.home / "state"
+    served = json.loads((state / "servers" / "local.json").read_text())
+    assert place.run("stop", "local").returncode == 0
+    (state / "tune").mkdir()
+    owed = state / "tune" / "stopped.json"
+    owed.write_text(json.dumps([served]))
+    with socket.create_server(("127.0.0.1", served["port"])):
+        assert "[port-in-use]" in place.tune("--trials", "1").stderr
+    assert [row["name"] for row in json.loads(owed.read_text())] == ["local"]
+    assert place.tune("--trials", "1").returncode == 0
+    assert place.states()["local"][0] == "ready"
+    assert not owed.exists()
 
 
 def test_a_server_in_a_container_is_not_stopped(place: Any) -> None:

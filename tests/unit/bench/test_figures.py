@@ -98,6 +98,15 @@ def test_counting_by_chunks_is_noted() -> None:
     assert any("chunks" in note for note in figures.notes)
 
 
+@pytest.mark.parametrize("disbelieved", [{"usage_is_short": True}, {"usage_is_long": True}])
+def test_where_usage_is_not_believed_tokens_are_not_said_to_be_its(disbelieved: dict[str, bool]) -> None:
+    lied = Sample(token_s=(0.1,), output_tokens=1, usage_said=True, **disbelieved)
+    figures = compute_figures("x", 1, [lied] * 200, 1.0, IDLE)
+    assert figures.tokens_from == "chunks"
+    assert len(figures.notes) == 1
+    assert figures.notes[0].startswith("In 200 answers `usage` counts")
+
+
 def test_the_table_is_aligned_and_has_a_dash_for_nothing() -> None:
     lines = render_table(
         [compute_figures("a", 1, [sample()], 1.0, IDLE), compute_figures("b", 16, [Sample(error="x")], 1.0, IDLE)]

@@ -204,6 +204,7 @@ def test_a_record_survives_its_file_and_a_broken_one_is_none() -> None:
     assert again.trials[0].figures["tokens_per_s"] == 100
     assert parse_record(record.render()[:-40]) is None
     assert parse_record(None) is None
+    assert parse_record(record.render().replace(b'"measured"', b'"levitated"')) is None
 
 
 def test_another_question_is_another_search() -> None:
