@@ -49,6 +49,17 @@ class ModelFolder:
         return ()
 
 
+def hugging_face_home(env: Mapping[str, str], home: Path) -> Path:
+    """Where the hub's client keeps all that is its own, as huggingface_hub's constants.py reads it."""
+    return Path(env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "huggingface").expanduser()
+
+
+def hugging_face_models(env: Mapping[str, str], home: Path) -> Path:
+    """Where the hub's client keeps models."""
+    named = env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE")
+    return Path(named).expanduser() if named else hugging_face_home(env, home) / "hub"
+
+
 class HubCache:
     """Where the hubs' own clients keep what they fetched."""
 
@@ -58,13 +69,12 @@ class HubCache:
 
     def snapshot(self, model: str) -> Path | None:
         """The folder of a model that is here already, the newest snapshot; None where it is not."""
-        roots = self._hugging_face_roots()
-        for root in roots:
-            snapshots = root / f"models--{model.replace('/', '--')}" / "snapshots"
-            with contextlib.suppress(OSError):
-                found = [folder for folder in snapshots.iterdir() if (folder / "config.json").exists()]
-                if found:
-                    return max(found, key=lambda folder: folder.stat().st_mtime)
+        root = hugging_face_models(self._env, self._home)
+        snapshots = root / f"models--{model.replace('/', '--')}" / "snapshots"
+        with contextlib.suppress(OSError):
+            found = [folder for folder in snapshots.iterdir() if (folder / "config.json").exists()]
+            if found:
+                return max(found, key=lambda folder: folder.stat().st_mtime)
         for folder in self._modelscope_folders(model):
             with contextlib.suppress(OSError):
                 if (folder / "config.json").exists():
@@ -82,21 +92,12 @@ class HubCache:
             yield base / model
             yield base / owner / name.replace(".", "___")
 
-    def _hugging_face_roots(self) -> tuple[Path, ...]:
-        named = self._env.get("HF_HUB_CACHE") or self._env.get("HUGGINGFACE_HUB_CACHE")
-        if named:
-            return (Path(named).expanduser(),)
-        home = self._env.get("HF_HOME")
-        if home:
-            return (Path(home).expanduser() / "hub",)
-        return (Path(self._env.get("XDG_CACHE_HOME") or self._home / ".cache") / "huggingface" / "hub",)
-
     def token(self) -> Secret | None:
         """The hub's token: `HF_TOKEN`, else the file that its login writes."""
         for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
             if self._env.get(name, "").strip():
                 return Secret(self._env[name].strip())
-        home = Path(self._env.get("HF_HOME") or self._home / ".cache" / "huggingface").expanduser()
+        home = hugging_face_home(self._env, self._home)
         with contextlib.suppress(OSError, UnicodeDecodeError):
             text = (home / "token").read_text(encoding="ascii").strip()
             return Secret(text) if text else None

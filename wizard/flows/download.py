@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from wizard.effects import hub_child
-from wizard.effects.hub import HubCache
+from wizard.effects.hub import HubCache, hugging_face_models
 from wizard.effects.world import World
 from wizard.flows.live import LiveLine
 from wizard.flows.packages import PackageError, free_gib, install_beside
@@ -172,7 +172,7 @@ def _has_all_weights(snapshot: Path) -> bool:
 
 
 def _download(world: World, screen: Screen, runtime: Runtime, model: str) -> Problem | None:
-    cache = Path(world.env.get("HF_HUB_CACHE") or world.env.get("HF_HOME") or world.home / ".cache").expanduser()
+    cache = hugging_face_models(world.env, world.home)
     environment = installer_environment(world.env) | token_environment(world)
     code, progress, lines = _fetch(world, screen, runtime, model, ("huggingface",), cache, environment)
     return _judged(model, code, progress, lines, cache)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from wizard.effects.hub import hugging_face_models
 from wizard.effects.templates import packaged_templates
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
@@ -66,10 +67,9 @@ def _is_complete(folder: Path) -> bool:
 
 def _in_hub_cache(world: World) -> Path | None:
     """A whole snapshot in huggingface_hub's cache, where its own variables say the cache is."""
-    env = world.env
-    home = Path(env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or world.home / ".cache") / "huggingface")
-    cache = Path(env.get("HF_HUB_CACHE") or env.get("HUGGINGFACE_HUB_CACHE") or home / "hub").expanduser()
-    snapshots = cache / ("models--" + embedded.MODEL_ID.replace("/", "--")) / "snapshots"
+    snapshots = (
+        hugging_face_models(world.env, world.home) / ("models--" + embedded.MODEL_ID.replace("/", "--")) / "snapshots"
+    )
     try:
         return next((folder for folder in sorted(snapshots.iterdir()) if _is_complete(folder)), None)
     except OSError:

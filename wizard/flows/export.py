@@ -9,6 +9,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from wizard.catalog.arguments import flag_value
+from wizard.effects.hub import hugging_face_home
 from wizard.effects.templates import packaged_templates
 from wizard.effects.world import World
 from wizard.flows.serve import fresh_key
@@ -203,7 +204,7 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         shm_gib=max(2, 4 * per_node),
         startup_s=int(patience_for(None, downloaded=local.is_dir()).total_s),
         home=str(world.home),
-        cache_folder=str(Path(world.env.get("HF_HOME") or world.home / ".cache" / "huggingface")),
+        cache_folder=str(hugging_face_home(world.env, world.home)),
         wizard=(sys.executable, "-m", "wizard"),
         key=_key(world, answers, dry_run=options.dry_run),
         key_file=str(world.paths.config / "servers" / f"{answers.name}.key"),

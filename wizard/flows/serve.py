@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from wizard.catalog.arguments import flag_value
+from wizard.effects.hub import hugging_face_home, hugging_face_models
 from wizard.effects.ports import first_free_port, free_port, port_holders, port_is_free
 from wizard.effects.processes import interrupts_held, terminated_as_interrupt
 from wizard.effects.serverlog import LogReader, last_lines, pieces_of_log
@@ -214,7 +215,7 @@ def serve_words(
     """
     if runtime.container is None:
         return runtime.serve_command
-    mounts = [Mount(str(hub_cache(world)), CACHE_INSIDE, read_only=False)]
+    mounts = [Mount(str(source), target, read_only=False) for source, target in _caches(world).items()]
     # `--flag PATH`, `--flag=PATH`, and `name=PATH` of an adapter. A target that is named twice is an engine's error.
     words = dict.fromkeys(part for word in (model, *arguments) for part in (word, word.partition("=")[2]))
     mounts += [Mount(word, word) for word in words if Path(word).is_absolute() and Path(word).exists()]
@@ -231,9 +232,10 @@ def serve_words(
     )
 
 
-def hub_cache(world: World) -> Path:
-    """Where the hub's client keeps models on this machine."""
-    return Path(world.env.get("HF_HOME") or world.home / ".cache" / "huggingface").expanduser()
+def _caches(world: World) -> dict[Path, str]:
+    """Folders of the hub's client, which a container shares: where each is inside."""
+    home, models = hugging_face_home(world.env, world.home), hugging_face_models(world.env, world.home)
+    return {home: CACHE_INSIDE} | ({} if models == home / "hub" else {models: f"{CACHE_INSIDE}/hub"})
 
 
 def _begin(
@@ -246,7 +248,8 @@ def _begin(
     if key:
         environment["VLLM_API_KEY"] = key.reveal()
     if announced.container:
-        hub_cache(world).mkdir(parents=True, exist_ok=True)
+        for folder in _caches(world):
+            folder.mkdir(parents=True, exist_ok=True)
         _remove_container(world, announced)
     world.files.remove(servers.pid_path(announced.name))
     log = servers.rotate_log(announced.name)

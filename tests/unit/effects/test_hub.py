@@ -1,12 +1,13 @@
-"""Who is shown the hub's token."""
+"""Who is shown the hub's token, and where the hub's client keeps models."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wizard.effects.hub import Hub
+from wizard.effects.hub import Hub, hugging_face_home, hugging_face_models
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.secret import Secret
 
@@ -38,3 +39,16 @@ def test_the_token_goes_to_the_hub_alone(home: str, leads_to: str, shown: bool) 
     web: Any = Web(home, leads_to)
     Hub(web, Secret("hf_token_0000")).get(home, timeout_s=1, max_bytes=10)
     assert web.shown == {home: True, leads_to: shown}
+
+
+@pytest.mark.parametrize(
+    ("env", "own", "models"),
+    [
+        pytest.param({}, "/u/.cache/huggingface", "/u/.cache/huggingface/hub", id="default"),
+        pytest.param({"XDG_CACHE_HOME": "/x"}, "/x/huggingface", "/x/huggingface/hub", id="cache-elsewhere"),
+        pytest.param({"HF_HOME": "/h", "XDG_CACHE_HOME": "/x"}, "/h", "/h/hub", id="HF_HOME"),
+        pytest.param({"HF_HUB_CACHE": "/m"}, "/u/.cache/huggingface", "/m", id="HF_HUB_CACHE"),
+    ],
+)
+def test_the_folders_of_the_hubs_client_are_where_it_would_look(env: dict[str, str], own: str, models: str) -> None:
+    assert (str(hugging_face_home(env, Path("/u"))), str(hugging_face_models(env, Path("/u")))) == (own, models)
