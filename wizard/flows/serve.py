@@ -46,6 +46,7 @@ _GPU_LOOKS = 10
 _ASK_S = 1.0
 # An engine has a minute to remove a container, and a server's last parts a few seconds.
 _ANOTHER_S = 90.0
+_REMOVALS = 3
 
 
 def start_server(
@@ -611,7 +612,16 @@ def _end(
                     ),
                 )
             )
-    _remove_container(world, record)
+    said = _remove_container(world, record)
+    if said:
+        raise ProblemError(
+            Problem(
+                "server-will-not-end",
+                t("Processes of server `{name}` do not end.", name=record.name),
+                saw=(said,),
+                fix=Fix(t("Look what they wait for."), (f"{record.container[0]} rm --force {record.container[1]}",)),
+            )
+        )
     # The kernel gives a port back a moment after the process that held it.
     for _ in range(40):
         if _port_free(record):
@@ -619,11 +629,24 @@ def _end(
         world.clock.sleep(0.05)
 
 
-def _remove_container(world: World, record: ServerRecord) -> None:
-    """End the container, where there is one: a process that only showed it may have been killed without it."""
-    if record.container:
-        engine, name = record.container
-        world.processes.run([engine, "rm", "--force", name], env=world.env, timeout_s=60)
+def _remove_container(world: World, record: ServerRecord) -> str:
+    """End the container, where there is one: a process that only showed it may have been killed without it. Returns
+    what the engine says where it is still there."""
+    if not record.container:
+        return ""
+    engine, name = record.container
+    said = ""
+    for _ in range(_REMOVALS):
+        ran = world.processes.run([engine, "rm", "--force", name], env=world.env, timeout_s=60)
+        if not ran.code or not _has_container(world, engine, name):
+            return ""
+        said = (ran.err or ran.out).strip()[-300:] or t("exit status {code}", code=ran.code)
+        world.clock.sleep(_ASK_S)  # a removal that the client began itself may be under way
+    return said
+
+
+def _has_container(world: World, engine: str, name: str) -> bool:
+    return world.processes.run([engine, "container", "inspect", name], env=world.env, timeout_s=10).code == 0
 
 
 def _port_free(record: ServerRecord) -> bool:

@@ -27,7 +27,8 @@ run)
     inside=$!
     trap 'kill -TERM $inside' TERM
     wait; wait ;;
-rm) [ ! -e '{pid}' ] || {{ kill -9 "-$(cat '{pid}')"; rm '{pid}'; }} ;;
+rm) [ ! -e '{stuck}' ] || {{ echo 'device busy' >&2; exit 1; }}
+    [ ! -e '{pid}' ] || {{ kill -9 "-$(cat '{pid}')"; rm '{pid}'; }} ;;
 esac
 """
 IMAGE = "public.ecr.aws/q9t5s3a7/vllm-cpu-release-repo:v0.32.0"
@@ -37,10 +38,16 @@ class Engine:
     def __init__(self, place: Place, name: str, *, works: bool = True) -> None:
         root = place.root / "engine"
         root.mkdir(exist_ok=True)
-        self.said, self.pid = root / f"{name} said", root / "pid"
+        self.said, self.pid, self.stuck = root / f"{name} said", root / "pid", root / "stuck"
         program = place.root / "bin" / name
         program.parent.mkdir(exist_ok=True)
-        words = {"said": self.said, "image": root / "image", "pid": self.pid, "works": 0 if works else 1}
+        words = {
+            "said": self.said,
+            "image": root / "image",
+            "pid": self.pid,
+            "stuck": self.stuck,
+            "works": 0 if works else 1,
+        }
         program.write_text(ENGINE.format(**words, name=IMAGE, vllm=place.vllm / "bin" / "python"))
         program.chmod(0o755)
         place.env["PATH"] = f"{program.parent}:/usr/bin:/bin"
@@ -96,6 +103,19 @@ def test_a_container_whose_client_was_killed_is_ended_by_stop(place: Place, mode
     _serve(place, model)
     os.kill(place.record()["pid"], signal.SIGKILL)
     wait_until(lambda: place.state() == "dead", what="dead")
+    assert place.run("stop").returncode == 0
+    assert place.processes() == []
+
+
+def test_a_container_that_the_engine_cannot_remove_is_said_and_not_forgotten(place: Place, model: str) -> None:
+    podman = Engine(place, "podman")
+    _serve(place, model)
+    podman.stuck.touch()
+    stopped = place.run("stop")
+    assert stopped.returncode == 1
+    assert "[server-will-not-end]" in stopped.stderr
+    assert "device busy" in stopped.stderr
+    podman.stuck.unlink()
     assert place.run("stop").returncode == 0
     assert place.processes() == []
 
