@@ -213,9 +213,18 @@ def _mend_server(hands: _Hands, plan: ServerMend) -> Mended:
     helped = _started(hands, record, changed) and not hands.left(hands.options, plan.codes)
     if not helped and alive:
         hands.start(world, screen, record)
+    elif not helped:
+        _put_record_back(world, record)
     outcome = "mended" if helped else "undone"
     hands.say(plan.server, outcome)
     return Mended(plan.server, outcome, plan.codes, "server")
+
+
+def _put_record_back(world: World, record: ServerRecord) -> None:
+    """What is remembered of a server that died is what it was before the tries, unless one of them runs."""
+    tried = world.servers.load(record.name)
+    if tried is None or not world.servers.life(tried).alive:
+        world.servers.save(record)
 
 
 def _started(hands: _Hands, record: ServerRecord, changed: Changed) -> bool:

@@ -357,14 +357,18 @@ def _ask_hidden() -> str:
 
 def _ask(question: Any, may_go_back: bool) -> Any:
     """The answer. Ctrl-C and Ctrl-D leave: nothing more is asked."""
-    application = question.application
-    if may_go_back:
-        from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
 
-        keys = KeyBindings()
+    application = question.application
+    keys = KeyBindings()
+    # Lists know no Ctrl-D; in a line of text it deletes, as long as there is something.
+    nothing_typed = Condition(lambda: not application.current_buffer.text)
+    keys.add("c-d", eager=True, filter=nothing_typed)(lambda event: event.app.exit(exception=EOFError()))
+    if may_go_back:
         keys.add("escape", eager=True)(lambda event: event.app.exit(exception=BackRequested()))
-        application.key_bindings = merge_key_bindings([application.key_bindings, keys])
         application.ttimeoutlen = _ESCAPE_WAIT_S
+    application.key_bindings = merge_key_bindings([application.key_bindings, keys])
     try:
         return question.unsafe_ask()
     except EOFError:

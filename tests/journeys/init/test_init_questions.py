@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 def test_questions_lead_to_written_files(on_terminal: Any, endpoint: Any, home: Path) -> None:
     terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
@@ -19,10 +21,11 @@ def test_no_leaves_every_file_as_it_was(on_terminal: Any, endpoint: Any, home: P
     assert not (home / ".codex").exists()
 
 
-def test_ctrl_c_at_a_question_leaves_nothing(on_terminal: Any, home: Path) -> None:
+@pytest.mark.parametrize("key", ["c", "d"])
+def test_ctrl_c_and_ctrl_d_at_a_question_leave_nothing(on_terminal: Any, home: Path, key: str) -> None:
     terminal = on_terminal("init")
-    terminal.sees("Which clients should use it")
-    terminal.child.sendcontrol("c")
+    terminal.sees("Which clients should use it", "when done)")
+    terminal.child.sendcontrol(key)
     terminal.ends(130)
     assert list(home.iterdir()) == []
 

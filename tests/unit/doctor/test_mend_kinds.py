@@ -176,6 +176,28 @@ def test_a_server_that_does_not_start_with_other_flags_is_started_as_it_was(tmp_
     assert serving.started[-1] == ()
 
 
+def test_of_a_dead_server_that_cannot_be_started_the_old_flags_are_remembered(tmp_path: Path) -> None:
+    log = (
+        "ValueError: To serve at least one request with the models's max seq len (40960), (5.62 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (3.00 GiB). Based on the available memory, the "
+        "estimated maximum model length is 21840.\n"
+    )
+    serving = Serving(tmp_path, arguments=("--max-model-len", "40960"), alive=False, log=log)
+    http = serving.world.http
+    assert isinstance(http, FakeHttp)
+    http.routes = ()
+
+    def start(world: World, screen: Screen, record: ServerRecord) -> None:
+        serving.started.append(record.arguments)
+        world.servers.save(record)
+        raise ProblemError(Problem("cuda-oom", "no room"))
+
+    outcomes = mended(serving.world, DoctorOptions(client="pi"), start)
+    assert [one.outcome for one in outcomes] == ["undone"]
+    assert serving.started[0] != serving.record.arguments
+    assert serving.world.servers.load("own") == serving.record
+
+
 def test_without_consent_no_server_is_touched(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
     report = run_doctor(serving.world, screen(), DoctorOptions(client="pi"))
