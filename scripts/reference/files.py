@@ -25,8 +25,11 @@ class Row(NamedTuple):
 OWN = (
     Row("config", "templates/*", False, "Templates of your own; only ever read."),
     Row("config", "serve/*.toml*", True, "Flags that `tune` found for a server; those before are kept beside them."),
+    Row("config", "hub.env", True, "Which hub models are fetched from, where another than Hugging Face was chosen."),
+    Row("config", "servers/*.key", True, "The key of a server that was exported as a unit."),
     Row("state", "profiles.json", True, "Named endpoints; keys by reference only."),
     Row("state", "secrets.json", True, "Keys, where no keyring works."),
+    Row("state", "keyring-names.json", True, "The names of the keys in the keyring, so that each can be forgotten."),
     Row("state", "lock", False, "A lock; it stays, and says nothing when nobody holds it."),
     Row("state", "measured-starts.json", False, "What real starts measured, for the next plan."),
     Row("state", "init-answers.toml", True, "The answers of an interrupted `init`, without keys."),
@@ -41,7 +44,8 @@ OWN = (
     Row("state", "servers/*.l[io][fc][ek]", True, "Locks: of a run that changes it, and of its own life."),
     Row("state", "tune/*.json*", True, "Trials of a search over flags, and servers that it owes a start."),
     Row("data", "runtimes/*", False, "One virtual environment for each installed vLLM, and which one is used."),
-    Row("data", "models/*", False, "The small test model, and its chat template."),
+    Row("data", "models/*", False, "The small test model, its chat template, and models from ModelScope."),
+    Row("data", "tools/*", False, "ModelScope's own client, once a model came from there."),
     Row("logs", "llm-setup.log*", True, "Our own log; keys are masked."),
     Row("logs", "install-*.log", False, "What an installation of vLLM said."),
 )
