@@ -14,6 +14,7 @@ import asyncio
 import base64
 import contextlib
 import gc
+import re
 import socket
 import ssl
 import struct
@@ -31,6 +32,7 @@ from wizard.endpoint.proxies import route
 
 _TICK_S = 0.02
 _MOST_HEAD_BYTES = 256 * 1024
+_STATUS, _LENGTH = re.compile(r"[0-9]{3}"), re.compile(r"[0-9]{1,18}")
 # Connections that an open loop has ready before its first request.
 _READY = 16
 _CONNECT_ERRORS = (OSError, ssl.SSLError, TimeoutError)
@@ -475,8 +477,9 @@ class _Wire(asyncio.Protocol):
             self.abort()  # bytes that nobody asked for: the connection is out of step
             return
         self._buffer += data
-        if self._in_head and not self._read_head():
-            return
+        while self._in_head:
+            if not self._read_head():
+                return
         payload = self._read_chunks() if self._chunked else self._read_plain()
         if payload:
             self.arrivals.append((now, payload))
@@ -484,6 +487,7 @@ class _Wire(asyncio.Protocol):
             self._end("")
 
     def _read_head(self) -> bool:
+        """Whether a head was taken from the buffer, which need not be the answer's."""
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             if len(self._buffer) > _MOST_HEAD_BYTES:
@@ -492,18 +496,18 @@ class _Wire(asyncio.Protocol):
         first, *lines = self._buffer[:end].decode("latin-1").split("\r\n")
         del self._buffer[: end + 4]
         words = first.split(" ", 2)
-        if not first.startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
+        if not first.startswith("HTTP/1.") or len(words) < 2 or not _STATUS.fullmatch(words[1]):
             self._broken("an answer that is no HTTP/1.1")
             return False
         self.status = int(words[1])
         if self.status < 200:  # 100 Continue and the like come before the answer
-            return self._read_head()
+            return True
         self.headers = [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
         fields = {name.lower(): value.lower() for name, value in self.headers}
         self._in_head = False
         self._chunked = "chunked" in fields.get("transfer-encoding", "")
         length = fields.get("content-length", "")
-        self._left = None if self._chunked or not length.isdigit() else int(length)
+        self._left = None if self._chunked or not _LENGTH.fullmatch(length) else int(length)
         if "close" in fields.get("connection", "") or (self._left is None and not self._chunked):
             self.usable = False
         return True

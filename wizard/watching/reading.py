@@ -145,17 +145,15 @@ def read_window(snapshots: Sequence[Snapshot], window_s: float) -> Reading:
         if now.at_s - snapshot.at_s >= window_s:
             first = at
     seen = list(snapshots[first:])
-    begun_anew = False
     for at in range(len(seen) - 1, 0, -1):
         if restarted(seen[at - 1], seen[at]):
             # Its counters began at zero somewhere between the two.
             seen = [Snapshot(seen[at - 1].at_s, Load()), *seen[at:]]
-            begun_anew = True
             break
     if len(seen) < 2:
         return _read(now, None, None, restarts)
     earlier = seen[0]
-    return _read(now, None if begun_anew else earlier, now.at_s - earlier.at_s, restarts)
+    return _read(now, earlier, now.at_s - earlier.at_s, restarts)
 
 
 def _read(now: Snapshot, earlier: Snapshot | None, window_s: float | None, restarts: int) -> Reading:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from wizard.bench.figures import ClientLoad, compute_figures, percentile, spread
@@ -29,6 +31,12 @@ def test_a_percentile_of_one_value_is_that_value_and_of_none_an_error() -> None:
     with pytest.raises(ValueError, match="no values"):
         percentile([], 50)
     assert spread([]) is None
+
+
+def test_a_spread_has_the_percentiles_that_its_names_say() -> None:
+    found = spread(range(101))
+    assert found is not None
+    assert (found.mean, found.p50, found.p90, found.p99) == (50, 50, 90, 99)
 
 
 def test_all_figures_of_equal_samples() -> None:
@@ -99,7 +107,7 @@ def test_counting_by_chunks_is_noted() -> None:
 
 
 @pytest.mark.parametrize("disbelieved", [{"usage_is_short": True}, {"usage_is_long": True}])
-def test_where_usage_is_not_believed_tokens_are_not_said_to_be_its(disbelieved: dict[str, bool]) -> None:
+def test_where_usage_is_not_believed_tokens_are_not_said_to_be_its(disbelieved: dict[str, Any]) -> None:
     lied = Sample(token_s=(0.1,), output_tokens=1, usage_said=True, **disbelieved)
     figures = compute_figures("x", 1, [lied] * 200, 1.0, IDLE)
     assert figures.tokens_from == "chunks"

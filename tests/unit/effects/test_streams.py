@@ -220,6 +220,23 @@ def test_a_server_that_falls_silent_is_given_up_and_counted(serve: Serve) -> Non
     assert figures.time_to_first_token_ms is None
 
 
+@pytest.mark.parametrize("status", ["\xb200 OK", "9" * 5000, "20 OK"])
+def test_a_status_that_is_none_is_an_error(status: str, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    answer = f"HTTP/1.1 {status}\r\n\r\n".encode("latin-1")
+    samples, _ = run(serve(lambda connection, _: connection.sendall(answer)), 1, 1)
+    assert samples[0].error == "an answer that is no HTTP/1.1"
+    assert not caplog.records
+
+
+def test_however_many_answers_before_the_answer_are_passed_over(serve: Serve) -> None:
+    def patient(connection: socket.socket, number: int) -> None:
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 5000)
+        quick(connection, number)
+
+    samples, _ = run(serve(patient), 2, 1)
+    assert [sample.error for sample in samples] == ["", ""]
+
+
 def test_a_reset_is_an_error_and_the_next_request_gets_a_new_connection(serve: Serve) -> None:
     def resets_first(connection: socket.socket, number: int) -> None:
         if number == 0:

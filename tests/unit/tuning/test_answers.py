@@ -26,6 +26,7 @@ SURE = (9.0, 9.0, 9.0)
         pytest.param(("a", "x", "y"), (9.0, 0.1, 9.0), "tie", id="another token where two were equally likely"),
         pytest.param(("a", "b"), SURE, "different", id="ended early"),
         pytest.param(("a", "b"), (9.0, 9.0, 0.2), "tie", id="ended early where that was as likely"),
+        pytest.param(("a", "x", "c"), (9.0, 0.6, 9.0), "different", id="another token where it was sure enough"),
         pytest.param(("a", "x", "c"), (), "different", id="nothing is known of likelihoods"),
     ],
 )
@@ -33,6 +34,12 @@ def test_a_difference_counts_where_the_reference_was_sure(
     other: tuple[str, ...], leads: tuple[float, ...], verdict: str
 ) -> None:
     assert compare_answer(Answer(("a", "b", "c"), leads), Answer(other, SURE[: len(other)])) == verdict
+
+
+def test_one_that_goes_on_is_a_tie_where_it_was_not_sure_of_going_on() -> None:
+    reference = Answer(("a", "b"), (9.0, 9.0))
+    assert compare_answer(reference, Answer(("a", "b", "c"), (9.0, 9.0, 0.2))) == "tie"
+    assert compare_answer(reference, Answer(("a", "b", "c"), SURE)) == "different"
 
 
 def test_what_a_server_says_differently_itself_judges_nobody() -> None:

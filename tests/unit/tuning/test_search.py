@@ -149,6 +149,21 @@ def test_a_limit_that_is_reached_counts_more_than_throughput() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ttft", "rate", "verdict"),
+    [
+        pytest.param(300, 200, "worse", id="much faster, and beyond the limit"),
+        pytest.param(150, 200, "helps", id="faster within the limit"),
+        pytest.param(150, 100, "same", id="neither"),
+    ],
+)
+def test_what_breaks_a_limit_that_the_plan_keeps_does_not_help(ttft: float, rate: float, verdict: str) -> None:
+    goal = parse_goal("ttft p50 <= 200 ms")
+    plan, other = trial(100, ttft=150), trial(rate, ttft=ttft, batch="4")
+    assert helped(other, plan, goal, KNOBS) is (verdict == "helps")
+    assert [row.verdict for row in what_was_bought([plan, other], goal, KNOBS, None)] == ["plan", verdict]
+
+
+@pytest.mark.parametrize(
     ("first", "is_worse"),
     [
         pytest.param({"tokens_per_s": 50.0, "ttft_p50_ms": 100.0}, True, id="half the rate"),
