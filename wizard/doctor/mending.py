@@ -122,7 +122,8 @@ def plan_profile_mend(
     codes = tuple(finding.code for finding in findings if finding.fix and finding.fix.automatic)
     if target is None or not codes or target.profile not in profiles:
         return None
-    better = _better(seen, judge_reach(seen))
+    reach = judge_reach(seen)
+    better = _better(seen, reach)
     if better is None:
         return None
     before = profiles[target.profile]
@@ -134,6 +135,7 @@ def plan_profile_mend(
         openai_base_url=openai,
         anthropic_base_url=bare if before.anthropic_base_url else before.anthropic_base_url,
         model=model,
+        max_model_len=reach.window(model) or before.max_model_len,
     )
     return ProfileMend(before, after, codes) if after != before else None
 

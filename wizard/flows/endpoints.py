@@ -115,8 +115,8 @@ class Observed:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The served models."""
-        return tuple(str(entry["id"]) for entry in self.models or () if entry.get("id"))
+        """The served models, each once: gateways list a model again for each place where they have it."""
+        return tuple(dict.fromkeys(str(entry["id"]) for entry in self.models or () if entry.get("id")))
 
     def endpoint(self, model: str, key: Secret | None) -> Endpoint:
         """The endpoint with one of its models."""

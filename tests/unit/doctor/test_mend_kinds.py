@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from .conftest import (
     CHAT_OK,
     FakeHttp,
     FakeNetwork,
+    Headers,
     Route,
     chat,
     error,
@@ -77,11 +79,25 @@ def with_profile(tmp_path: Path, *routes: Route) -> World:
     return world
 
 
+def sends_model(model: str) -> Callable[[dict[str, Any], Headers], bool]:
+    return lambda body, _: body.get("model") == model
+
+
 def test_a_profile_without_v1_gets_it(tmp_path: Path) -> None:
     world = with_profile(tmp_path, models(), chat())
     (outcome,) = mended(world, DoctorOptions())
     assert (outcome.kind, outcome.name, outcome.outcome) == ("profile", "own", "mended")
     assert world.profiles.load().by_name["own"].openai_base_url == f"{ROOT}/v1"
+
+
+def test_a_profile_with_another_model_gets_its_window(tmp_path: Path) -> None:
+    refused = chat(error("The model `m` does not exist."), 404, when=sends_model("m"))
+    world = with_profile(tmp_path, models("org/M", max_model_len=40960), refused, chat())
+    world.profiles.put(Profile("own", f"{ROOT}/v1", None, "m", max_model_len=131072), activate=True)
+    (outcome,) = mended(world, DoctorOptions())
+    assert outcome.outcome == "mended"
+    after = world.profiles.load().by_name["own"]
+    assert (after.model, after.max_model_len) == ("org/M", 40960)
 
 
 def test_a_profile_is_put_back_where_it_did_not_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,11 @@ def test_several_models_and_no_name_is_one_clear_problem(world: Any, screen: Any
     assert raised.value.problem.fix is not None and "a, b" in raised.value.problem.fix.text
 
 
+def test_a_model_that_is_listed_twice_is_one(world: Any, screen: Any, tiny_endpoint: Any) -> None:
+    tiny_endpoint.routes["GET /v1/models"] = lambda *_: (200, {"data": [{"id": "m"}, {"id": "m"}]})
+    assert observe_endpoint(world, screen, EndpointOptions(base_url=tiny_endpoint.url), KEY).model == "m"
+
+
 def test_a_closed_port_is_asked_once_and_said(world: Any, tiny_endpoint: Any) -> None:
     tiny_endpoint.close()
     found = observe_url(world, tiny_endpoint.url, KEY)
