@@ -599,29 +599,14 @@ def _end(
     if (life.alive or life.remains) and not world.processes.end_session(
         record.pid, patience_s=patience_s, on_kill=say_kill
     ):
-        left = world.processes.session_members(record.pid)
+        left = ", ".join(str(pid) for pid in world.processes.session_members(record.pid))
         if left:
-            raise ProblemError(
-                Problem(
-                    "server-will-not-end",
-                    t("Processes of server `{name}` do not end.", name=record.name),
-                    t("A process that waits in the kernel (a driver, a dead network disk) cannot be killed."),
-                    saw=(t("pids: {pids}", pids=", ".join(str(pid) for pid in left)),),
-                    fix=Fix(
-                        t("Look what they wait for."), (f"ps -o pid,stat,wchan:32,cmd -p {','.join(map(str, left))}",)
-                    ),
-                )
-            )
+            look = f"ps -o pid,stat,wchan:32,cmd -p {left.replace(' ', '')}"
+            raise ProblemError(_will_not_end(record, t("pids: {pids}", pids=left), look))
     said = _remove_container(world, record)
     if said:
-        raise ProblemError(
-            Problem(
-                "server-will-not-end",
-                t("Processes of server `{name}` do not end.", name=record.name),
-                saw=(said,),
-                fix=Fix(t("Look what they wait for."), (f"{record.container[0]} rm --force {record.container[1]}",)),
-            )
-        )
+        engine, name = record.container
+        raise ProblemError(_will_not_end(record, said, f"{engine} rm --force {name}"))
     # The kernel gives a port back a moment after the process that held it.
     for _ in range(40):
         if _port_free(record):
@@ -712,6 +697,16 @@ def _name_taken(running: ServerRecord, other: str) -> Problem:
         fix=Fix(
             t("Stop it, or give the new one a name of its own with `--name`."), (f"llm-setup stop {running.name}",)
         ),
+    )
+
+
+def _will_not_end(record: ServerRecord, saw: str, command: str) -> Problem:
+    return Problem(
+        "server-will-not-end",
+        t("Processes of server `{name}` do not end.", name=record.name),
+        t("A process that waits in the kernel (a driver, a dead network disk) cannot be killed."),
+        saw=(saw,),
+        fix=Fix(t("Look what they wait for."), (command,)),
     )
 
 
