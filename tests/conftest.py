@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,6 +52,10 @@ def _load_watched() -> ModuleType:
 
 
 watched = _load_watched()
+
+# Where the suite was started by `nohup`, programs below it would not hear a terminal close.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass

@@ -46,13 +46,16 @@ def test_status_and_serve_are_right_after_a_kill_at_a_random_moment(place: Place
         if victim in ("server", "both"):
             _kill(_server_pid(place))
         starting.wait(timeout=30)
-        # `status` waits for a process that was just forked to note its pid.
         state = place.state()
-        living = bool(_server_pid(place)) and _server_pid(place) in place.processes()
-        assert (state in ("starting", "ready", "unhealthy")) == living
+        if state in ("starting", "ready", "unhealthy"):
+            # It may just have been forked, and on a busy machine take a while to note its pid.
+            wait_until(lambda: _server_pid(place) in place.processes(), what="the server that is said to live")
+        else:
+            assert _server_pid(place) not in place.processes(), state
         again = place.serve(standin="ok")
         assert again.returncode == 0, again.stderr
-        assert place.state() == "ready"
+        # One that cannot answer within three seconds, on a machine that is that busy, is said to be unhealthy.
+        wait_until(lambda: place.state() == "ready", what="the server ready")
         assert len(place.processes()) == 2
         stopped = place.run("stop", "--timeout", "5")
         assert stopped.returncode == 0, stopped.stderr
