@@ -34,6 +34,13 @@ class App:
         return not self.yes and not self.screen.as_json and self.screen.interactive and sys.stdin.isatty()
 
 
+def run_list(context: click.Context, listing: click.Command) -> int:
+    """What a group does when it is named alone: run its `list`. Its exit code; 0 where a command of its own follows."""
+    if context.invoked_subcommand is not None:
+        return 0
+    return int(context.invoke(listing, as_json=False, plain=False, lang=None) or 0)
+
+
 def command_options(*, yes: bool = False, dry_run: bool = False) -> Callable[[F], F]:
     """Add `--json`, `--plain`, `--lang` and, where they mean something, `--yes` and `--dry-run`.
 

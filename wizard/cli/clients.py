@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from wizard.cli.app import App, command_options
+from wizard.cli.app import App, command_options, run_list
 from wizard.i18n import t
 from wizard.problems import ExitCode
 
@@ -25,7 +25,7 @@ def endpoint_options(function: F) -> F:
             "--api-key-file",
             default="",
             metavar="FILE",
-            help="File with the key; else LLM_SETUP_API_KEY, else the profile.",
+            help="File with the key; else the profile's, else LLM_SETUP_API_KEY.",
         ),
         click.option("--model", default="", metavar="ID", help="Model ID as the server lists it."),
         click.option("--base-url", default="", metavar="URL", help="With or without /v1."),
@@ -73,10 +73,13 @@ def _names(names: tuple[str, ...], every: bool, known: list[str], what: str) -> 
 
 
 @click.group(
-    epilog="Example: llm-setup clients apply codex claude-code --base-url http://127.0.0.1:8000/v1 --model qwen"
+    invoke_without_command=True,
+    epilog="Example: llm-setup clients apply codex claude-code --base-url http://127.0.0.1:8000/v1 --model qwen",
 )
-def command() -> None:
+@click.pass_context
+def command(context: click.Context) -> int:
     """List, show, diff, apply, restore and verify client files."""
+    return run_list(context, list_command)
 
 
 @command.command("list", epilog="Example: llm-setup clients list")

@@ -6,16 +6,21 @@ from typing import Any
 
 import click
 
-from wizard.cli.app import App, command_options
+from wizard.cli.app import App, command_options, run_list
 from wizard.cli.clients import endpoint_options, options_of
 from wizard.i18n import t
 from wizard.problems import ExitCode
 from wizard.text import pad
 
 
-@click.group(epilog="Example: llm-setup profiles add taotoken --preset taotoken --model claude-sonnet-4-5")
-def command() -> None:
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: llm-setup profiles add taotoken --preset taotoken --model claude-sonnet-4-5",
+)
+@click.pass_context
+def command(context: click.Context) -> int:
     """Named endpoints: list, show, add, remove, presets."""
+    return run_list(context, list_command)
 
 
 @command.command("list", epilog="Example: llm-setup profiles list --json")
@@ -49,7 +54,7 @@ def show_command(app: App, name: str) -> int:
 
     profile = active_profile(app.world, name)
     if profile is None:
-        raise no_endpoint()
+        raise no_endpoint(app.world)
     row = profile_row(app.world, profile, app.world.profiles.load())
     if app.screen.as_json:
         app.screen.document({"status": "ok", "profile": row})
@@ -71,7 +76,7 @@ def key_command(app: App, name: str) -> int:
 
     profile = active_profile(app.world, name)
     if profile is None:
-        raise no_endpoint()
+        raise no_endpoint(app.world)
     if sys.stdout.isatty() or app.screen.as_json:
         raise usage_error(
             "key-on-terminal", t("A key is not shown on a terminal or in JSON."), t("Send it through a pipe.")
@@ -134,6 +139,9 @@ def remove_command(app: App, name: str) -> int:
         app.screen.document({"status": "ok", "removed": profile.name})
     else:
         app.screen.step("ok", t("{name} removed", name=profile.name))
+        left = app.world.profiles.load()
+        if left.by_name and not left.active:
+            app.screen.step("info", t("No profile is active now; `llm-setup use NAME` makes one active."))
     return ExitCode.FINE
 
 

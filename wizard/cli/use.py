@@ -23,7 +23,7 @@ def command(app: App, name: str, fallback: str) -> int:
 
         known = app.world.profiles.load()
         if not known.by_name:
-            raise no_endpoint()
+            raise no_endpoint(app.world)
         questions = Questions(app.screen, yes=False, may_ask=app.may_ask)
         choices = [Choice(p.name, f"{p.name}  {p.openai_base_url}  {p.model}") for p in known.by_name.values()]
         recommended = known.active or choices[0].value

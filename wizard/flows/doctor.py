@@ -444,7 +444,8 @@ def _of_profile(world: World, options: DoctorOptions, profile: Profile) -> Targe
     client = options.client_type or "openai-sdk"
     wire = wire_of(client)
     base = profile.anthropic_base_url if wire == "messages" and profile.anthropic_base_url else profile.openai_base_url
-    given, source = _given_key(world, options)
+    # As in `resolve_endpoint`: a profile's own key, and that of the variable only where it has none.
+    given, source = (None, "") if profile.key_reference and not options.api_key_file else _given_key(world, options)
     return _target(
         world,
         options,

@@ -84,8 +84,10 @@ def resolve_endpoint(world: World, screen: Screen, options: EndpointOptions) -> 
     if not options.base_url:
         profile = active_profile(world, options.profile)
         if profile is None:
-            raise no_endpoint()
-        key = given_key(world, screen, options) or resolve_key(world, profile)
+            raise no_endpoint(world)
+        # The key in the variable is for a server that was named with it: another profile's server must not see it.
+        given = options.api_key_file or not profile.key_reference
+        key = given_key(world, screen, options) if given else resolve_key(world, profile)
         endpoint = profile.endpoint(key)
         if options.model:
             endpoint = replace(endpoint, model=options.model)

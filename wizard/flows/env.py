@@ -5,7 +5,7 @@ from __future__ import annotations
 from wizard.clients.shells import Shell, render_shell, shell_variables
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint, Profile
-from wizard.flows.profiles import active_profile, resolve_key
+from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
 
@@ -14,6 +14,8 @@ def profile_for_env(world: World, name: str) -> tuple[Profile, Endpoint]:
     """The named, else the active profile, and its endpoint with its key; the server is asked nothing."""
     profile = active_profile(world, name)
     if profile is None:
+        if world.profiles.load().by_name:
+            raise no_endpoint(world)
         raise usage_error(
             "profile-missing",
             t("There is no profile yet, so there is nothing to set."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from wizard.clients.keys import check_key, clean_key
@@ -55,8 +56,16 @@ def active_profile(world: World, name: str = "") -> Profile | None:
     return profiles.by_name.get(wanted or profiles.active)
 
 
-def no_endpoint() -> ProblemError:
-    """The usage error of a command that needs an endpoint and got none."""
+def no_endpoint(world: World) -> ProblemError:
+    """The usage error of a command that needs an endpoint and got none: nothing is known, or nothing is active."""
+    names = tuple(world.profiles.load().by_name)
+    if names:
+        return usage_error(
+            "profile-not-active",
+            t("No profile is active; there are: {names}.", names=", ".join(names)),
+            t("Make one active, or name it to the command."),
+            f"llm-setup use {shlex.quote(names[0]) if len(names) == 1 else 'NAME'}",
+        )
     return usage_error(
         "endpoint-missing",
         t("No endpoint is known: give `--base-url` and `--model`, or set one up first."),
@@ -105,7 +114,7 @@ def remove_profile(world: World, name: str) -> Profile:
     """Forget a profile and its key. Files of clients stay as they are."""
     profile = active_profile(world, name)
     if profile is None:
-        raise no_endpoint()
+        raise no_endpoint(world)
     world.profiles.remove(name)
     if profile.key_reference.startswith("store:"):
         world.secrets.forget(profile.key_reference.removeprefix("store:"))

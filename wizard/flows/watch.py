@@ -146,7 +146,7 @@ def _targets(world: World, options: WatchOptions) -> list[_Target]:
     if not found:
         profile = active_profile(world)
         if profile is None:
-            raise no_endpoint()
+            raise no_endpoint(world)
         found = [_named(world, profile.name)]
     return found
 

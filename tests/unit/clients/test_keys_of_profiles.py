@@ -1,0 +1,78 @@
+"""Whose key goes where, and what is said where no profile is active."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from wizard.cli.clients import command as clients_command
+from wizard.cli.profiles import command as profiles_command
+from wizard.endpoint.model import Endpoint
+from wizard.flows.doctor import DoctorOptions, observe
+from wizard.flows.endpoints import EndpointOptions, resolve_endpoint
+from wizard.flows.env import profile_for_env
+from wizard.flows.profiles import add_profile, remove_profile
+from wizard.problems import ProblemError
+from wizard.secret import Secret
+
+
+@pytest.fixture
+def services(home: Any) -> Any:
+    """Two profiles, one with a key of its own and one without, while the shell exports a third server's key."""
+    endpoint = Endpoint("a", "http://a.test/v1", "http://a.test", "m", Secret("sk-own-key-of-a-0123456789"))
+    add_profile(home.world, "a", endpoint, activate=True)
+    add_profile(home.world, "b", replace(endpoint, openai_base_url="http://b.test/v1", key=None), activate=False)
+    home.env["LLM_SETUP_API_KEY"] = "sk-of-another-server-0123456789"
+    return home
+
+
+def test_the_key_in_the_variable_does_not_go_to_a_profile_with_a_key_of_its_own(services: Any, tmp_path: Path) -> None:
+    def key(**options: Any) -> str:
+        found = resolve_endpoint(services.world, services.screen, EndpointOptions(**options)).key
+        return found.reveal() if found else ""
+
+    assert key() == key(profile="a") == "sk-own-key-of-a-0123456789"
+    assert key(profile="b") == "sk-of-another-server-0123456789"
+    file = tmp_path / "key"
+    file.write_text("sk-from-a-file-0123456789\n")
+    assert key(api_key_file=str(file)) == "sk-from-a-file-0123456789"
+
+
+def test_the_doctor_asks_a_profile_s_server_with_its_own_key(services: Any) -> None:
+    targets = observe(services.world, DoctorOptions(offline=True, every=True)).targets
+    keys = {target.profile: target.key.reveal() for target in targets if target.key}
+    assert keys == {"a": "sk-own-key-of-a-0123456789", "b": "sk-of-another-server-0123456789"}
+
+
+@pytest.mark.parametrize("asked", ["env", "endpoint"])
+def test_where_no_profile_is_active_those_that_exist_are_named(services: Any, asked: str) -> None:
+    remove_profile(services.world, "a")
+    with pytest.raises(ProblemError) as raised:
+        if asked == "env":
+            profile_for_env(services.world, "")
+        else:
+            resolve_endpoint(services.world, services.screen, EndpointOptions())
+    assert raised.value.problem.code == "profile-not-active"
+    assert "b" in raised.value.problem.what
+    assert raised.value.problem.fix is not None
+    assert raised.value.problem.fix.commands == ("llm-setup use b",)
+
+
+def test_removing_the_active_profile_says_that_none_is_active_now(services: Any) -> None:
+    said = CliRunner().invoke(profiles_command, ["remove", "a"], env=services.env)
+    assert "No profile is active now" in said.output
+    said = CliRunner().invoke(profiles_command, ["remove", "b"], env=services.env)
+    assert "No profile is active now" not in said.output
+
+
+def test_a_group_alone_lists_what_it_has(services: Any) -> None:
+    listed = CliRunner().invoke(profiles_command, [], env=services.env, standalone_mode=False)
+    assert listed.return_value == 0
+    assert "http://a.test/v1" in listed.output
+    listed = CliRunner().invoke(clients_command, [], env={**services.env, "HOME": str(services.path)})
+    assert "codex" in listed.output
+    assert "Usage" not in listed.output
