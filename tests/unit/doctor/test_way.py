@@ -86,6 +86,22 @@ def test_why_no_connection_comes_about(observations: Observations, code: str) ->
     assert verdict.code == code
 
 
+def test_a_running_server_of_ours_comes_before_the_container_that_holds_client_and_server() -> None:
+    running = (server(alive=True, ready=True, port=8001),)
+    verdict = connection(seen(context=Context("linux", "docker"), servers=running))
+    assert isinstance(verdict, Problem)
+    assert verdict.code == "stale-profile"
+    assert verdict.fix is not None
+    assert verdict.fix.commands == ("llm-setup use mine",)
+
+
+def test_a_client_that_is_said_to_sit_in_a_container_does_not_reach_the_servers_beside_it() -> None:
+    running = (server(alive=True, ready=True, port=8001),)
+    verdict = connection(seen(context=Context("linux", assumed="container"), servers=running))
+    assert isinstance(verdict, Problem)
+    assert verdict.code == "wrong-host-in-container"
+
+
 def test_a_server_that_loads_is_told_with_its_log() -> None:
     verdict = connection(seen(servers=(server(alive=True, ready=False),)))
     assert isinstance(verdict, Problem)

@@ -143,7 +143,9 @@ def connection(seen: Observations) -> Verdict:
     if _own(seen, network) is not None:
         return _down(seen, network, results)
     if is_loopback(network.host) and seen.context.in_container:
-        return _in_container(network, results)
+        # Where the doctor sits in the container itself, its own servers are in there with the client.
+        running = None if seen.context.assumed else _elsewhere(seen, None)
+        return _down(seen, network, results) if running else _in_container(network, results)
     open_elsewhere = [(host, result) for host, result in network.elsewhere if result.outcome == "open"]
     if is_loopback(network.host):
         found_there = [row for row in open_elsewhere if not is_loopback(row[0])]
@@ -247,6 +249,11 @@ def _own(seen: Observations, network: NetworkFacts) -> ServerSeen | None:
     return next((s for s in seen.servers if s.port == network.port and is_loopback(network.host)), None)
 
 
+def _elsewhere(seen: Observations, own: ServerSeen | None) -> ServerSeen | None:
+    """A server of llm-setup that runs, but for `own`."""
+    return next((s for s in seen.servers if s is not own and s.alive and s.ready), None)
+
+
 def _stopped(own: ServerSeen, *saw: str) -> Problem:
     commands = (f"llm-setup logs {own.name}", f"llm-setup serve --name {own.name}")
     return found(
@@ -273,7 +280,7 @@ def _down(seen: Observations, network: NetworkFacts, results: tuple[str, ...]) -
             own.log,
             commands=(f"llm-setup logs {own.name} --follow",),
         )
-    other = next((s for s in seen.servers if s is not own and s.alive and s.ready), None)
+    other = _elsewhere(seen, own)
     if other is not None and is_loopback(network.host):
         return found(
             "stale-profile",
