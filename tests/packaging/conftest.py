@@ -46,7 +46,9 @@ def built_elsewhere(built: Built, tmp_path_factory: pytest.TempPathFactory) -> B
     """The same, from the unpacked sdist in another folder, by another umask, with other times of files."""
     folder = tmp_path_factory.mktemp("elsewhere ü")
     with tarfile.open(built.sdist) as archive:
-        archive.extractall(folder, filter="data")
+        # 3.11.3 and older know no filters; 3.12 and 3.13 want one named.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     source = next(folder.iterdir())
     for path in source.rglob("*"):
         if path.is_file():
