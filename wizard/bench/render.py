@@ -9,8 +9,11 @@ from wizard.i18n import t
 from wizard.text import display_width, pad, pad_left, three_figures
 
 
-def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
-    """One line for each target and concurrency, columns aligned; a dash where there is nothing to tell."""
+def render_table(figures: Sequence[Figures], *, columns: int = 0) -> tuple[str, ...]:
+    """One line for each target and concurrency, columns aligned; a dash where there is nothing to tell.
+
+    columns: what the terminal holds; a wider table becomes two, of times and of counts. 0: as wide as it is.
+    """
     head = (
         t("target"),
         t("at once"),
@@ -40,13 +43,36 @@ def render_table(figures: Sequence[Figures]) -> tuple[str, ...]:
         )
         for one in figures
     ]
-    widths = [max(display_width(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    whole = _aligned([head], rows)
+    if not columns or max(map(display_width, whole)) <= columns:
+        return whole
+    parts = [_narrow(head, rows, of) for of in (_TIMES, _COUNTS)]
+    return (*parts[0], "", *parts[1])
+
+
+# Columns of the two tables that stand for one which the terminal does not hold.
+_TIMES = (0, 1, 2, 5, 6, 7, 8, 9)
+_COUNTS = (0, 1, 2, 3, 4, 10, 11)
+
+
+def _narrow(head: Sequence[str], rows: Sequence[Sequence[str]], of: Sequence[int]) -> tuple[str, ...]:
+    """Some of the columns, each heading over as many lines as it has words."""
+    words = [head[column].split() for column in of]
+    most = max(map(len, words))
+    above = [["", *[""] * most, *one][-most:] for one in words]
+    heads = [[one[line] for one in above] for line in range(most)]
+    return _aligned(heads, [[row[column] for column in of] for row in rows])
+
+
+def _aligned(heads: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    lines = [*heads, *rows]
+    widths = [max(display_width(line[column]) for line in lines) for column in range(len(lines[0]))]
     return tuple(
         "  ".join(
             pad(cell, width) if column in (0, 2) else pad_left(cell, width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for row in (head, *rows)
+        for line in lines
     )
 
 

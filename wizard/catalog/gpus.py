@@ -95,7 +95,7 @@ def find_gpu(name: str, memory_gib: float | None = None) -> GpuEntry | None:
     memory_gib, as the driver reports it, tells apart GPUs of one name (A100 40 and 80 GB). A memory size within the
     name does the same. A MIG slice is found by the name of the whole GPU.
     """
-    matching = [e for e in all_gpus() if e.name.lower() == name.strip().lower()]
+    matching = [e for e in all_gpus() if _spoken(name) in (_spoken(e.name), _spoken(e.name, with_vendor=False))]
     wanted, sizes = _words(name)
     if not matching:
         matching = [e for e in all_gpus() if _matches(e, wanted)]
@@ -113,6 +113,23 @@ def find_gpu(name: str, memory_gib: float | None = None) -> GpuEntry | None:
     return matching[0] if len(matching) == 1 else None
 
 
+def names_beginning(typed: str) -> tuple[str, ...]:
+    """Names that begin with what was typed, whatever its case, and that no shell has to have in quotes.
+
+    A name may be begun at any of its words, as long as it then means the same GPU: `H2` is begun `H200` for `NVIDIA
+    H200`. `find_gpu` takes all of them.
+    """
+    found: list[str] = []
+    wanted = typed.lower().replace(" ", "-")
+    for label in dict.fromkeys(_label(entry) for entry in all_gpus()):
+        words = re.findall(r"[A-Za-z0-9.+]+", label)
+        names = ["-".join(words[start:]) for start in range(len(words) if typed else 1)]
+        begun = [name for name in names if name.lower().startswith(wanted)]
+        meant = find_gpu(label) if begun else None
+        found += [name for name in begun if meant and find_gpu(name) == meant][:1]
+    return tuple(dict.fromkeys(found))
+
+
 def nearest(name: str, count: int = 4) -> tuple[str, ...]:
     """Names of GPUs that `name` may have meant, likeliest first; with the size where several share a name."""
     wanted, _ = _words(name)
@@ -120,17 +137,26 @@ def nearest(name: str, count: int = 4) -> tuple[str, ...]:
         return ()
 
     spelt = [word for word in wanted if _weight(word) > 1] or list(wanted)
+    known = frozenset().union(*(_known_words(entry)[1] for entry in all_gpus()))
+    # "FooBar 9000": a maker or series that nobody has makes a number like others' no likeness.
+    least = 1.0 if any(_weight(word) == 1 and word not in known for word in wanted) else 0.75
 
     def likeness(entry: GpuEntry) -> float:
-        words = _words(entry.name)[0] | _words(" ".join(entry.name_contains))[0]
+        words = _known_words(entry)[1]
         # The number says more than "Ti", "Super" or "Laptop".
         shared = sum(_weight(word) for word in wanted & words) / sum(map(_weight, wanted))
-        spelling = max(difflib.SequenceMatcher(None, word, other).ratio() for word in spelt for other in words or {""})
-        return shared + spelling
+        alike = [(word, other) for word in spelt for other in words if word[0] == other[0]]
+        return shared + max((difflib.SequenceMatcher(None, *pair).ratio() for pair in alike), default=0.0)
 
     ranked = sorted(((likeness(e), e) for e in all_gpus()), key=lambda pair: -pair[0])
-    near = [entry for score, entry in ranked if score >= 0.75][: count * 2]
+    near = [entry for score, entry in ranked if score >= least][: count * 2]
     return tuple(dict.fromkeys(_label(entry) for entry in near))[:count]
+
+
+def _spoken(name: str, *, with_vendor: bool = True) -> tuple[str, ...]:
+    """The words of a name as they are, a dash as good as a blank."""
+    words = tuple(name.lower().replace("-", " ").split())
+    return words if with_vendor or words[:1] not in (("nvidia",), ("amd",), ("intel",)) else words[1:]
 
 
 def _weight(word: str) -> int:

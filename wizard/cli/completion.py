@@ -87,10 +87,6 @@ def _completer(kind: Kind) -> Callable[[click.Context, str], list[CompletionItem
         from wizard.effects.world import real_world
         from wizard.flows.names import names_of
 
-        # A GPU or a model is named by a part of its name: `4090`, `qwen3-8b`.
-        anywhere = kind in ("models", "gpus")
-        wanted = incomplete.lower()
-        names = names_of(real_world(), kind)
-        return [CompletionItem(n) for n in names if n.lower().startswith(wanted) or (anywhere and wanted in n.lower())]
+        return [CompletionItem(name) for name in names_of(real_world(), kind, incomplete)]
 
     return complete

@@ -136,7 +136,7 @@ def show_report(screen: Screen, report: BenchReport, options: BenchOptions, work
         t("{tokens} tokens an answer at most, workload {workload}, times in ms",
           tokens=max(options.max_tokens), workload=workload.kind)
     )  # fmt: skip
-    for line in render_table(report.figures):
+    for line in render_table(report.figures, columns=screen.columns - 2):
         screen.line(f"  {line}")
     chart = render_chart(report.figures, symbols=screen.symbols, columns=screen.columns)
     if chart:

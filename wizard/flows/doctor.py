@@ -251,7 +251,10 @@ def _log(path: str) -> tuple[Problem, ...]:
             return _judge_log(log)
     except OSError as error:
         raise usage_error(
-            "log-missing", t("The log `{path}` cannot be read: {error}", path=path, error=error.strerror)
+            "log-missing",
+            t("The log `{path}` cannot be read: {error}", path=path, error=error.strerror),
+            t("For a server that llm-setup started, this says where its log is."),
+            "llm-setup logs --path",
         ) from error
 
 

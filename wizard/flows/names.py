@@ -9,8 +9,19 @@ from wizard.effects.world import World
 Kind = Literal["profiles", "clients", "servers", "models", "presets", "gpus"]
 
 
-def names_of(world: World, kind: Kind) -> list[str]:
-    """All names of a kind."""
+def names_of(world: World, kind: Kind, typed: str) -> list[str]:
+    """Names of a kind that what was typed may become."""
+    if kind == "gpus":
+        from wizard.catalog.gpus import names_beginning
+
+        return list(names_beginning(typed))
+    wanted = typed.lower()
+    # A model is named by a part of its name: `qwen3-8b`.
+    inside = kind == "models"
+    return [n for n in _all(world, kind) if n.lower().startswith(wanted) or (inside and wanted in n.lower())]
+
+
+def _all(world: World, kind: Kind) -> list[str]:
     match kind:
         case "models":
             from wizard.catalog.models import all_models
@@ -20,15 +31,11 @@ def names_of(world: World, kind: Kind) -> list[str]:
             from wizard.endpoint.presets import all_presets
 
             return [preset.id for preset in all_presets()]
-        case "gpus":
-            from wizard.catalog.gpus import all_gpus
-
-            return list(dict.fromkeys(gpu.name for gpu in all_gpus()))
         case "clients":
             from wizard.effects.templates import read_client_folders
 
             return list(read_client_folders(world.paths.config / "templates"))
         case "servers":
             return list(world.servers.names())
-        case "profiles":
+        case _:
             return list(world.profiles.load().by_name)

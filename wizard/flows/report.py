@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ def make_report(
         version = str(search.about.get("vllm_version") or "")
         sections.append(_plan(world, machine, first.model, version, first.arguments))
     sections.append(_proof(world, endpoint, ours=record is not None, offline=options.offline))
-    sections.append(_bench(world, options, endpoint, bench, ours=record is not None))
+    sections.append(_bench(world, options, endpoint, bench, ours=record is not None, plain=screen.plain))
     sections.append(_tune(search))
     name = endpoint.model if endpoint else t("this machine")
     report = Report(
@@ -186,10 +187,16 @@ def _proof(world: World, endpoint: Endpoint | None, *, ours: bool, offline: bool
 
 
 def _bench(
-    world: World, options: ReportOptions, endpoint: Endpoint | None, given: Mapping[str, Any] | None, *, ours: bool
+    world: World,
+    options: ReportOptions,
+    endpoint: Endpoint | None,
+    given: Mapping[str, Any] | None,
+    *,
+    ours: bool,
+    plain: bool,
 ) -> Section:
     if given is None and options.measure and endpoint is not None and not options.offline:
-        given = _measured(world, endpoint, ours=ours)
+        given = _measured(world, endpoint, ours=ours, plain=plain)
     if given is None:
         why = t("nothing measured: `--measure` does now, `--bench FILE` takes what `llm-setup bench --json` printed")
         return absent_section("bench", t("Measured"), why)
@@ -199,7 +206,7 @@ def _bench(
         raise _no_bench(options.bench_file, str(error)) from error
 
 
-def _measured(world: World, endpoint: Endpoint, *, ours: bool) -> Mapping[str, Any]:
+def _measured(world: World, endpoint: Endpoint, *, ours: bool, plain: bool) -> Mapping[str, Any]:
     """A short bench, as its document. ours: a server of llm-setup on this machine, to which no proxy leads."""
     from wizard.bench.workloads import WorkloadOptions
     from wizard.effects.streams import StreamLoad
@@ -207,10 +214,14 @@ def _measured(world: World, endpoint: Endpoint, *, ours: bool) -> Mapping[str, A
 
     load = StreamLoad({} if ours else world.env)
     workload = WorkloadOptions(max_tokens=(64, 64), nonce=new_nonce())
-    results = [
-        measure(load, endpoint, workload, concurrency=users, requests=max(8, 2 * users), warm_up=1).figures.as_json()
-        for users in (1, 4)
-    ]
+    # To stderr, since the report itself may go to stdout.
+    progress = Screen(plain=plain, out=sys.stderr)
+    results = []
+    for users in (1, 4):
+        requests = max(8, 2 * users)
+        progress.step("running", t("measuring: {requests} requests, {users} at once", requests=requests, users=users))
+        measured = measure(load, endpoint, workload, concurrency=users, requests=requests, warm_up=1)
+        results.append(measured.figures.as_json())
     return {"results": results}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from wizard.effects.files import measure_folder
 from wizard.effects.world import World
 from wizard.flows.clients import edit_store, restore_clients
+from wizard.flows.version import removal_command
 from wizard.i18n import t
 from wizard.problems import usage_error
 from wizard.ui.screen import Screen
@@ -128,5 +129,4 @@ def removal_commands(traces: Traces) -> tuple[str, ...]:
     kept = tuple(f"mv {shlex.quote(str(folder))} ~/llm-setup-kept" for folder in {path.parent for path in traces.kept})
     stop = ("llm-setup stop --all",) if traces.servers else ()
     folders = " ".join(shlex.quote(str(folder.path)) for folder in traces.folders)
-    package = "uv tool uninstall llm-setup   # or: pip uninstall llm-setup"
-    return (*stop, *kept, *((f"rm -r {folders}",) if folders else ()), package)
+    return (*stop, *kept, *((f"rm -r {folders}",) if folders else ()), removal_command())

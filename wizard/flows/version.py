@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from dataclasses import dataclass
 from importlib import metadata
@@ -43,6 +44,16 @@ def upgrade_command() -> str:
     if _is_editable():
         return "git pull"
     return f"{sys.executable} -m pip install --upgrade {NAME}"
+
+
+def removal_command() -> str:
+    """What takes this one away, by how it was installed."""
+    prefix = sys.prefix.replace("\\", "/")
+    if "/pipx/venvs/" in prefix:
+        return f"pipx uninstall {NAME}"
+    if "/uv/tools/" in prefix:
+        return f"uv tool uninstall {NAME}"
+    return f"{shlex.quote(sys.executable)} -m pip uninstall {NAME}"
 
 
 def _is_editable() -> bool:

@@ -16,6 +16,8 @@ from typing import Any
 import pexpect
 import pytest
 
+from wizard.flows.version import removal_command
+
 
 def test_apply_proves_itself_and_restore_undoes_it(person: Any, endpoint: Any, planted_key: str) -> None:
     before = person.files()
@@ -418,6 +420,8 @@ def test_uninstall_lists_all_that_was_ever_written_and_takes_it_back(person: Any
     secrets = (person.state / "state/secrets.json").read_text()
     assert planted_key not in secrets
     command = next(line.split("$ ")[1] for line in done.stdout.splitlines() if "$ rm -r " in line)
+    assert all(Path(word).is_dir() for word in command.split()[2:])
+    assert done.stdout.splitlines()[-1].split("$ ")[1] == removal_command()
     subprocess.run(command, shell=True, check=True)
     assert not [path for path in person.state.rglob("*") if path.is_file()]
     assert "Nothing was ever written" in person.llm_setup("uninstall").stdout

@@ -102,6 +102,13 @@ def test_a_file_that_is_no_bench_is_wrong_usage(text: str, report: Report, tmp_p
     assert not (tmp_path / "llm-setup-report.html").exists()
 
 
+def test_measuring_says_what_it_is_at_and_not_in_the_report(report: Report) -> None:
+    ran = report("--measure", "--markdown", "-o", "-")
+    assert ran.stderr.count("measuring:") == 2
+    assert "measuring:" not in ran.stdout
+    assert "measuring:" not in report("--offline", "--measure").stderr
+
+
 def test_offline_asks_nobody(report: Report) -> None:
     document = json.loads(report("--offline", "--json").stdout)
     assert "--offline" in document["sections"]["proof"]

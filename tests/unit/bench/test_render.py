@@ -7,7 +7,7 @@ import io
 import xml.etree.ElementTree as ElementTree
 
 from wizard.bench.figures import ClientLoad, Figures, compute_figures
-from wizard.bench.render import render_chart, render_csv, render_markdown
+from wizard.bench.render import render_chart, render_csv, render_markdown, render_table
 from wizard.bench.samples import Sample
 from wizard.bench.svg import render_svg
 
@@ -80,3 +80,13 @@ def test_at_rates_the_picture_goes_by_rate_not_by_how_many_were_under_way() -> N
     assert {"0.5", "2"} <= {element.text for element in root.findall(f"{SVG}text")}
     across = [float(circle.attrib["cx"]) for circle in root.findall(f"{SVG}circle")]
     assert across[0] < across[1]
+
+
+def test_a_table_wider_than_the_terminal_becomes_two_that_it_holds() -> None:
+    measured = [figures("http://127.0.0.1:8000/v1", 0.1, concurrency=16), BROKEN]
+    lines = render_table(measured, columns=78)
+    assert max(map(len, lines)) <= 78
+    assert "" in lines
+    for row in render_table(measured)[1:]:
+        assert set(row.split()) <= {word for line in lines for word in line.split()}
+    assert render_table(measured, columns=200) == render_table(measured)

@@ -1,8 +1,10 @@
 """Which GPU a name means, and what follows from the row."""
 
+import shlex
+
 import pytest
 
-from wizard.catalog.gpus import all_gpus, find_gpu, lacks, nearest
+from wizard.catalog.gpus import all_gpus, find_gpu, lacks, names_beginning, nearest
 
 
 @pytest.mark.parametrize(
@@ -132,3 +134,30 @@ def test_what_other_gpus_lack_follows_from_their_architecture() -> None:
     assert "fp8" not in lacks("amd", None, "gfx942")
     assert "fp8" in lacks("amd", None, "gfx90a")
     assert "bf16" in lacks("amd", None, "gfx906")
+
+
+@pytest.mark.parametrize("name", ["FooBar 9000", "Frobnicator 9000", "9000"])
+def test_a_number_alone_makes_no_other_series_likely(name: str) -> None:
+    assert not any("Quadro" in near for near in nearest(name))
+    assert nearest("FooBar 9000") == ()
+
+
+@pytest.mark.parametrize("typed", ["", "h", "NVIDIA-h", "rtx", "Arc"])
+def test_what_tab_offers_begins_as_it_was_typed_needs_no_quotes_and_means_a_gpu(typed: str) -> None:
+    names = names_beginning(typed)
+    assert names
+    for name in names:
+        assert name.lower().startswith(typed.lower())
+        assert shlex.quote(name) == name
+        assert find_gpu(name) is not None
+
+
+def test_tab_offers_a_gpu_without_its_maker_s_name() -> None:
+    assert "H200" in names_beginning("h2")
+    assert "Thor" in names_beginning("T")
+    assert not any("H" not in name[:1].upper() for name in names_beginning("H"))
+
+
+def test_every_name_of_the_catalogue_is_found_with_dashes_for_blanks() -> None:
+    for entry in all_gpus():
+        assert find_gpu(entry.name.replace(" ", "-")) == find_gpu(entry.name)

@@ -76,3 +76,10 @@ def test_a_group_alone_lists_what_it_has(services: Any) -> None:
     listed = CliRunner().invoke(clients_command, [], env={**services.env, "HOME": str(services.path)})
     assert "codex" in listed.output
     assert "Usage" not in listed.output
+
+
+def test_a_log_that_is_not_there_leads_to_where_a_server_s_log_is(services: Any) -> None:
+    with pytest.raises(ProblemError) as raised:
+        observe(services.world, DoctorOptions(offline=True, log=str(services.path / "server.log")))
+    assert raised.value.problem.fix is not None
+    assert raised.value.problem.fix.commands == ("llm-setup logs --path",)

@@ -12,7 +12,7 @@ from wizard.clients.edit import show_difference
 from wizard.clients.keys import clean_key
 from wizard.endpoint.presets import all_presets, find_preset
 from wizard.flows.clients import installed_clients, read_triples
-from wizard.flows.verify import request_as_client
+from wizard.flows.verify import request_as_client, verify_clients
 
 
 def triple(home: Any, name: str) -> Any:
@@ -264,3 +264,10 @@ def test_pi_takes_the_limits_of_its_own_model(home: Any) -> None:
 def test_qwen_takes_the_output_limit_of_the_shell_last(make_home: Any, tmp_path: Path) -> None:
     home = make_home(tmp_path, {"QWEN_CODE_MAX_OUTPUT_TOKENS": "800", "OPENAI_MODEL": "m"})
     assert triple(home, "qwen").limits.max_tokens == 800
+
+
+def test_a_client_whose_files_are_not_read_back_is_said_to_be_unchecked_not_unwritten(home: Any) -> None:
+    home.apply("curl")
+    (verified,) = verify_clients(home.world, home.screen, ())
+    assert verified.status == "skipped"
+    assert verified.detail.startswith("not checked")

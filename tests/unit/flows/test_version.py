@@ -7,7 +7,7 @@ import pytest
 
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.flows import version
-from wizard.flows.version import check_upgrade, judge_reply, upgrade_command
+from wizard.flows.version import check_upgrade, judge_reply, removal_command, upgrade_command
 
 
 def reply(status: int, document: object = None) -> HttpReply:
@@ -60,12 +60,14 @@ def test_the_command_is_that_of_the_tool_which_installed_it(
 ) -> None:
     monkeypatch.setattr(sys, "prefix", prefix)
     assert upgrade_command() == command
+    assert removal_command() == command.replace("upgrade", "uninstall")
 
 
 def test_a_plain_installation_is_upgraded_by_its_own_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", "/venv")
     monkeypatch.setattr(version, "_is_editable", lambda: False)
     assert upgrade_command() == f"{sys.executable} -m pip install --upgrade llm-setup"
+    assert removal_command() == f"{sys.executable} -m pip uninstall llm-setup"
 
 
 def test_the_index_that_pip_asks_is_asked_and_its_password_not_shown(world, tiny_endpoint) -> None:  # type: ignore[no-untyped-def]
