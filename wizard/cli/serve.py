@@ -116,10 +116,10 @@ def command(
     prepared = prepare(app.world, app.screen, machine, answers, ask_token=ask_token)
 
     def agree(question: str) -> bool:
-        return app.may_ask and questions.confirm("--yes", question, recommended=True)
+        return questions.confirm("--yes", question, recommended=True)
 
     def start() -> ServerRecord:
-        return serve_model(app.world, app.screen, prepared, answers, yes=app.yes, agree=agree)
+        return serve_model(app.world, app.screen, prepared, answers, yes=app.yes, agree=agree if app.may_ask else None)
 
     def ready(record: ServerRecord) -> None:
         if app.screen.as_json:

@@ -52,9 +52,10 @@ def _table(name: str) -> list[list[str]]:
     return [fields for row in rows if len(fields := row.split()) > 9]
 
 
-def first_free_port(host: str, first: int, count: int) -> int | None:
-    """The first of `count` ports that is free, or None. Raises OSError for a host that is not ours."""
-    return next((port for port in range(first, first + count) if port_is_free(host, port)), None)
+def first_free_port(host: str, first: int, count: int, but: frozenset[int] = frozenset()) -> int | None:
+    """The first of `count` ports that is free, and none of `but`. Raises OSError for a host that is not ours."""
+    ports = (port for port in range(first, first + count) if port not in but)
+    return next((port for port in ports if port_is_free(host, port)), None)
 
 
 def free_port(host: str) -> int:

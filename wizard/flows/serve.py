@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from wizard.catalog.arguments import flag_value
 from wizard.effects.hub import hugging_face_home, hugging_face_models
@@ -64,13 +65,15 @@ def start_server(
     weights_gib: float | None = None,
     timeout_s: float | None = None,
     replace_running: bool = False,
+    not_ports: frozenset[int] = frozenset(),
 ) -> ServerRecord:
     """Start a detached server and return its record once it answers; a running one that is the same is adopted.
 
     model: a folder or a hub id. arguments: vLLM's flags, without host, port and key. env: added to the user's own.
-    key: the server's; None takes the one that this server had before, or makes one. It is kept in `world.secrets` as
-    `server-NAME` and reaches vLLM by its environment. port None: 8000, or the next free one. weights_gib: makes the
-    time limit grow; timeout_s replaces it. replace_running: stop a running server of that name that is another one.
+    key: the server's; None takes the one that this server had before, or makes one. It is kept in `world.secrets`
+    as `server-NAME` and reaches vLLM by its environment. port None: the one that this server had last, else 8000,
+    or the next free one; none of `not_ports`. weights_gib: makes the time limit grow; timeout_s replaces it.
+    replace_running: stop a running server of that name that is another one.
     Raises ProblemError: the name or port is taken, the server died (root cause first), or it does not get ready.
     Ctrl-C ends the server with all its processes, unless it was already running.
     """
@@ -84,7 +87,7 @@ def start_server(
             world,
             screen,
             runtime,
-            _Wanted(name, model, tuple(arguments), added, key, host, port),
+            _Wanted(name, model, tuple(arguments), added, key, host, port, not_ports),
             begun,
             replace_running=replace_running,
         )
@@ -106,6 +109,7 @@ class _Wanted:
     key: Secret | None
     host: str
     port: int | None
+    not_ports: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ def _launch(
                 _end(world, before)
         elif servers.life_held(name):
             raise ProblemError(_unknown_holder(world, name))
-        port = _choose_port(world, wanted.host, wanted.port, name)
+        port = _choose_port(world, wanted, before.port if before else last_port(world, name))
         key_reference = _keep_key(world, wanted)
         served_name = flag_value(wanted.arguments, "--served-model-name") or served_name_of(wanted.model)
         environment = _environment(world, runtime, wanted)
@@ -312,7 +316,7 @@ def _until_ready(world: World, screen: Screen, started: _Started, patience: Pati
                     if started.ours:
                         _end(world, record)
                         world.servers.remove(record.name)
-                    raise ServerDiedError(_port_shared(record, strangers), ())
+                    raise ServerDiedError(_port_shared(record, strangers), (), record.port)
                 if health.ready:
                     watch.finish()
                     return _noted_ready(world, record, health)
@@ -478,11 +482,12 @@ def _noted_ready(world: World, record: ServerRecord, health: Health) -> ServerRe
 
 
 class ServerDiedError(ProblemError):
-    """A server that ended before it was ready, with the changes that may let it start."""
+    """A server that ended before it was ready, with the changes that may let it start, and the port that it had."""
 
-    def __init__(self, problem: Problem, remedies: tuple[Remedy, ...]) -> None:
+    def __init__(self, problem: Problem, remedies: tuple[Remedy, ...], port: int) -> None:
         super().__init__(problem)
         self.remedies = remedies
+        self.port = port
 
 
 def server_died(world: World, record: ServerRecord) -> ServerDiedError:
@@ -514,7 +519,7 @@ def _death(world: World, record: ServerRecord, code: int | None, progress: Progr
     problem = plan_end_problem(
         record.name, code, tuple(death.problem for death in deaths), tail, log=record.log, phase=progress.phase
     )
-    return ServerDiedError(problem, deaths[0].remedies if deaths else ())
+    return ServerDiedError(problem, deaths[0].remedies if deaths else (), record.port)
 
 
 # --- stopping
@@ -643,13 +648,26 @@ def _port_free(record: ServerRecord) -> bool:
 # --- choices
 
 
-def _choose_port(world: World, host: str, port: int | None, name: str) -> int:
+def last_port(world: World, name: str) -> int | None:
+    """The port that a server of this name had before it was stopped: its profile keeps it, and clients' files have it.
+    None where it never ran."""
+    profile = next((p for p in world.profiles.load().by_name.values() if p.server == name), None)
+    try:
+        return urlsplit(profile.openai_base_url).port if profile else None
+    except ValueError:  # a profile that somebody edited
+        return None
+
+
+def _choose_port(world: World, wanted: _Wanted, last: int | None) -> int:
+    host, port, avoided = wanted.host, wanted.port, wanted.not_ports
     try:
         if port is not None:
             if port_is_free(host, port):
                 return port
-            raise ProblemError(_port_taken(world, host, port, name))
-        return first_free_port(host, DEFAULT_PORT, PORTS_TRIED) or free_port(host)
+            raise ProblemError(_port_taken(world, host, port, wanted.name))
+        if last is not None and last not in avoided and port_is_free(host, last):
+            return last
+        return first_free_port(host, DEFAULT_PORT, PORTS_TRIED, avoided) or free_port(host)
     except OSError as error:
         raise ProblemError(
             Problem(

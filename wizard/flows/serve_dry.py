@@ -12,7 +12,7 @@ from wizard.effects.world import World
 from wizard.flows.container import find_image
 from wizard.flows.install import plan_new_runtime
 from wizard.flows.runtime import find_runtime, given_runtime
-from wizard.flows.serve import serve_words, served_name_of
+from wizard.flows.serve import last_port, serve_words, served_name_of
 from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
@@ -65,7 +65,7 @@ def plan_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeA
     if runtime is not None:
         whole = plan_environment(world.env, runtime, env, local_model=Path(model).is_dir())
         serve = serve_words(world, runtime, answers.name, model, arguments, whole, tuple(env))
-    port = answers.port or DEFAULT_PORT
+    port = answers.port or last_port(world, answers.name) or DEFAULT_PORT
     command = (*serve, model, "--host", answers.host, "--port", str(port), *arguments)
     name = flag_value(arguments, "--served-model-name") or served_name_of(model)
     wanted = answers.model or embedded.MODEL_ID

@@ -308,6 +308,7 @@ def serve_model(
     for warning in prepared.warnings:
         screen.step("warning", warning)
     port = answers.port
+    shared: frozenset[int] = frozenset()
     for restart in range(MAX_RESTARTS + 1):
         try:
             record = start_server(
@@ -324,20 +325,26 @@ def serve_model(
                 weights_gib=prepared.weights_gib,
                 timeout_s=answers.timeout_s,
                 replace_running=answers.replace_running,
+                not_ports=shared,
             )
         except ServerDiedError as error:
             if error.problem.code == "port-in-use" and port is None and restart < MAX_RESTARTS:
                 # vLLM opens its port half a minute after it was found free; nobody asked for this one in particular.
                 screen.step("warning", t("another program took the port meanwhile; taking the next free one"))
+                # It may look free again by now, as to the one who found it free before.
+                shared |= {error.port}
                 continue
             changed = next_start(prepared.arguments, prepared.env, error.remedies)
             if changed is None or restart == MAX_RESTARTS:
                 raise
-            question = t("Start again with {changes}?", changes=changed.said)
-            if not yes and not (agree and agree(question)):
-                raise
-            screen.step("failed", error.problem.what, f"[{error.problem.code}]")
             gives_up = t("gives up: {what}", what=changed.gives_up) if changed.gives_up else ""
+            if not yes and agree is None:
+                raise
+            # Who is asked has to know what it is about; who says no gets it in full.
+            detail = f"[{error.problem.code}]" if yes else next(iter(error.problem.saw), "")
+            screen.step("failed", error.problem.what, detail)
+            if not yes and not (agree and agree(t("Start again with {changes}?", changes=changed.said))):
+                raise
             screen.step("warning", t("start again with {changes}", changes=changed.said), gives_up)
             prepared = replace(prepared, arguments=changed.arguments, env=changed.env)
         except ProblemError as error:

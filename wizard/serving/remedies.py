@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wizard.catalog.arguments import flag_value
+from wizard.i18n import t
 from wizard.serving.deaths import Remedy
 from wizard.serving.start import without_flags
 
@@ -32,22 +33,23 @@ def apply_remedy(arguments: Sequence[str], env: Mapping[str, str], remedy: Remed
         if change.value is None:
             if is_there:
                 changed = without_flags(changed, (change.flag,))
-                said.append(f"- {change.flag}" + (f" {before}" if before and not before.startswith("--") else ""))
+                value = f" {before}" if before and not before.startswith("--") else ""
+                said.append(t("without {setting}", setting=f"{change.flag}{value}"))
         elif change.value == "":
             if not is_there:
                 changed = (*changed, change.flag)
-                said.append(f"+ {change.flag}")
+                said.append(change.flag)
         elif before != change.value:
             changed = (*without_flags(changed, (change.flag,)), change.flag, change.value)
-            said.append(f"+ {change.flag} {change.value}")
+            said.append(f"{change.flag} {change.value}")
     after = dict(env)
     for name, value in remedy.env:
         if value and after.get(name) != value:
             after[name] = value
-            said.append(f"+ {name}={value}")
+            said.append(f"{name}={value}")
         elif not value and name in after:
             del after[name]
-            said.append(f"- {name}")
+            said.append(t("without {setting}", setting=name))
     if not said:
         return None
     return Changed(changed, after, ", ".join(said), remedy.gives_up)

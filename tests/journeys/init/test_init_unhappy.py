@@ -22,7 +22,7 @@ def test_a_server_that_dies_is_explained_and_started_again(on_terminal: Any, mac
     machine.behave("die")
     terminal = on_terminal("init", "--vllm", str(machine.vllm), *HERE)
     terminal.sees("Go on?", "Take another model").enter()
-    terminal.sees("Start again with").types("n")
+    terminal.sees("OutOfMemoryError", "Start again with --gpu-memory").types("n")
     terminal.sees("[cuda-oom]", "fix:")
     machine.behave("ok")
     choose(terminal, "Try again")

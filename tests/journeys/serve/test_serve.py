@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -83,6 +84,8 @@ def test_a_chosen_port_that_is_taken_meanwhile_is_replaced_and_one_that_was_aske
     ended = place.serve(standin=f"port-taken-once={once}")
     assert ended.returncode == 0, ended.stderr
     assert "meanwhile" in ended.stdout
+    first, second = re.findall(r"port (\d+), log", ended.stdout)
+    assert first != second
     place.run("stop")
     once.unlink()
     ended = place.serve("--port", str(place_port()), standin=f"port-taken-once={once}")
@@ -94,6 +97,20 @@ def place_port() -> int:
     """A port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def test_a_stopped_server_comes_back_at_the_port_that_its_clients_have(place: Place) -> None:
+    port = place_port()
+    assert place.serve("--port", str(port)).returncode == 0
+    place.run("stop")
+    would = json.loads(place.run("serve", "--dry-run", "--vllm", str(place.vllm), "--json").stdout)["command"]
+    assert would[would.index("--port") + 1] == str(port)
+    assert place.serve().returncode == 0
+    assert place.record()["port"] == port
+    place.run("stop")
+    with socket.create_server(("127.0.0.1", port)):
+        assert place.serve().returncode == 0
+    assert place.record()["port"] != port
 
 
 def test_two_servers_on_one_port_are_told_apart_and_ours_is_stopped(place: Place) -> None:

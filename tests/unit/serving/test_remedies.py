@@ -29,6 +29,7 @@ def test_variables_are_set_and_unset() -> None:
     changed = apply_remedy((), {"A": "1", "B": "1"}, Remedy(env=(("A", ""), ("C", "2"))))
     assert changed is not None
     assert changed.env == {"B": "1", "C": "2"}
+    assert changed.said == "without A, C=2"
 
 
 @pytest.mark.parametrize(
