@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wizard.endpoint.exchange import HttpFailure, HttpReply
+from wizard.i18n import t
 
 _EXCERPT_CHARACTERS = 300
 # Text of a tool call that a parser should have taken out of the content.
@@ -204,7 +205,8 @@ def judge_chat_stream(reply: HttpReply | HttpFailure) -> Judged:
     if not usage:
         return Judged("no-usage", "the stream gave no usage though it was asked for")
     tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    return Judged("", f"{tokens} tokens in {chunks} chunks", {"text": text, "usage": usage, "chunks": chunks})
+    told = t("{tokens} tokens in {chunks} chunks", tokens=tokens, chunks=chunks)
+    return Judged("", told, {"text": text, "usage": usage, "chunks": chunks})
 
 
 def judge_responses(reply: HttpReply | HttpFailure) -> Judged:
@@ -250,4 +252,4 @@ def judge_count_tokens(reply: HttpReply | HttpFailure) -> Judged:
     if not isinstance(tokens, int):
         message = error_message(body)
         return Judged("error-in-body" if message else "no-count", message or _shown(body))
-    return Judged("", f"{tokens} tokens", tokens)
+    return Judged("", t("{tokens} tokens", tokens=tokens), tokens)

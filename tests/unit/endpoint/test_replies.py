@@ -7,6 +7,7 @@ import pytest
 
 from wizard.endpoint import replies
 from wizard.endpoint.exchange import HttpFailure, HttpReply
+from wizard.i18n import use_translation
 
 
 def reply(body: Any, status: int = 200, kind: str = "application/json", cut: str = "") -> HttpReply:
@@ -100,3 +101,13 @@ def test_the_message_of_an_error_body_is_found(body: dict[str, Any], message: st
 def test_a_model_list_tells_each_context() -> None:
     judged = replies.judge_models(reply({"data": [{"id": "a", "max_model_len": 2048}, {"id": "b"}]}))
     assert judged.value == {"a": 2048, "b": None}
+
+
+def test_what_a_stream_held_is_said_in_the_user_s_language() -> None:
+    body = b'data: {"choices": [{"delta": {"content": "hi"}}], "usage": {"completion_tokens": 1}}\n\ndata: [DONE]\n\n'
+    use_translation(lambda text: text.replace("tokens in", "token,"))
+    try:
+        judged = replies.judge_chat_stream(reply(body, kind="text/event-stream"))
+    finally:
+        use_translation(None)
+    assert judged.detail == "1 token, 1 chunks"
