@@ -63,6 +63,7 @@ class DeathLine:
     pattern: re.Pattern[str]
     words: frozenset[str]
     after: re.Pattern[str] | None
+    unless: re.Pattern[str] | None
     any_level: bool
     raw: bool
     alone: bool
@@ -134,6 +135,7 @@ def _parse_line(row: dict[str, Any]) -> DeathLine:
         pattern=re.compile(row.pop("pattern"), re.IGNORECASE if row.pop("ignore_case", False) else 0),
         words=frozenset(words),
         after=re.compile(row.pop("after")) if "after" in row else None,
+        unless=re.compile(row.pop("unless")) if "unless" in row else None,
         any_level=row.pop("level", "") == "any",
         raw=row.pop("raw", False),
         alone=row.pop("alone", False),
@@ -429,6 +431,7 @@ class LogJudge:
         self._known: dict[str, tuple[str, str, tuple[_Match, ...]]] = {}
         self._recent: deque[str] = deque(maxlen=_CONTEXT_LINES)
         self._found: dict[tuple[int, int], _Found] = {}
+        self._refuted: set[tuple[int, int]] = set()
         self._exceptions: list[tuple[str, int]] = []
         self._given: dict[str, str] = {}
         self._explaining = 0
@@ -537,12 +540,15 @@ class LogJudge:
             kind, row = self._kinds[k], self._line(k, n)
             if level in _QUIET and not row.any_level:
                 continue
+            if row.unless and row.unless.search(message):
+                matches.append((-5, index, {}))
+                continue
             match = row.pattern.search(line if row.raw else message)
             if match:
                 matches.append((k, n, {name: value for name, value in match.groupdict().items() if value is not None}))
                 if kind.role != "hint" and not row.after:
                     break
-        certain = any(not self._line(k, n).after and self._kinds[k].role != "hint" for k, n, _ in matches)
+        certain = any(k >= 0 and not self._line(k, n).after and self._kinds[k].role != "hint" for k, n, _ in matches)
         if not certain and level not in _QUIET and message[:1].strip() and _EXCEPTION.match(message):
             matches.append((-4, 0, {}))
         if not matches:
@@ -561,6 +567,8 @@ class LogJudge:
                 # Before the server was up, a stop may as well follow from the error that is shown afterwards.
                 self._stopped = self._up
                 self._leaving = True
+            elif k == -5:
+                self._refuted.add(self._rows[n])
             elif self._stopped or (self._leaving and k >= 0 and self._kinds[k].role in ("wrapper", "consequence")):
                 continue
             elif k == -4:
@@ -623,7 +631,8 @@ class LogJudge:
         if self._held is not None:
             self._read_all(self._held)
             self._held = None
-        return _conclude(list(self._found.values()), self._exceptions, up=self._up, begun=self._begun)
+        found = [item for row, item in self._found.items() if row not in self._refuted]
+        return _conclude(found, self._exceptions, up=self._up, begun=self._begun)
 
     def problems(self) -> tuple[Problem, ...]:
         """The problems of `deaths`; of a log that ends while the server starts, that it does."""

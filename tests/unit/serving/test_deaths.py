@@ -294,6 +294,19 @@ def test_errors_of_single_requests_are_warnings() -> None:
     assert [(p.code, p.severity) for p in judge_log(log.splitlines())] == [("base-url-missing-v1", "warning")]
 
 
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages?beta=true", "/v1/messages/count_tokens"])
+@pytest.mark.parametrize("good", ["200 OK", "400 Bad Request"])
+@pytest.mark.parametrize("good_first", [True, False])
+def test_a_path_that_answered_once_is_offered_whatever_another_request_for_it_got(
+    path: str, good: str, good_first: bool
+) -> None:
+    refused = f'INFO:     10.0.0.7:5 - "POST {path} HTTP/1.1" 404 Not Found'
+    answered = f'INFO:     10.0.0.7:6 - "POST {path} HTTP/1.1" {good}'
+    up = "INFO:     Application startup complete."
+    assert [p.code.startswith("endpoint-unsupported") for p in judge_log([up, refused])] == [True]
+    assert judge_log([up, answered, refused] if good_first else [up, refused, answered]) == ()
+
+
 # ---- numbers
 
 
