@@ -192,13 +192,21 @@ def list_clients(world: World) -> tuple[ClientRow, ...]:
 
 
 def installed_clients(world: World) -> tuple[ClientSpec, ...]:
-    """Clients whose program is on the PATH or whose folder is in the home."""
-    places = places_of(world)
+    """Clients whose program is on the PATH, or whose folder is in the home with more in it than what we wrote."""
+    places, receipts = places_of(world), edit_store(world).receipts()
+    ours = {path for path, receipt in receipts.items() if receipt.original is None}
+    made = {folder for receipt in receipts.values() for folder in receipt.folders}
+
+    def used(marker: Path) -> bool:
+        if marker in made:
+            return any(path not in ours and not path.is_dir() for path in marker.rglob("*"))
+        return marker not in ours and marker.exists()
+
     return tuple(
         client.spec
         for client in load_clients(world).values()
         if any(find_program(program, world.env) for program in client.spec.programs)
-        or any(path.exists() for path in marker_paths(client.spec, places))
+        or any(map(used, marker_paths(client.spec, places)))
     )
 
 

@@ -297,7 +297,7 @@ class InitFlow:
         agents = {name for name in installed if "tools" in known[name].spec.needs}
         recommended = tuple(name for name in known if name in agents | applied) or FIRST_CLIENTS
         rows = [
-            Choice(name, f"{client.spec.title}{t(' (installed)') if name in installed else ''}")
+            Choice(name, f"{client.spec.title}{_state(name, installed, applied)}")
             for name, client in known.items()
             if client.spec.has_scope(self._scope)
         ]
@@ -1051,6 +1051,12 @@ def _way_title(way: WayOut) -> str:
         "serve-here": t("Serve on this machine instead"),
         "leave": t("Leave; the answers are kept"),
     }[way]
+
+
+def _state(client: str, installed: set[str], applied: set[str]) -> str:
+    if client in installed:
+        return t(" (installed)")
+    return t(" (set up)") if client in applied else ""
 
 
 def _is_embedded(record: ServerRecord) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from wizard.clients.edit import show_difference
 from wizard.clients.keys import clean_key
 from wizard.endpoint.presets import all_presets, find_preset
-from wizard.flows.clients import installed_clients, read_triples
+from wizard.flows.clients import installed_clients, load_clients, read_triples
 from wizard.flows.verify import request_as_client, verify_clients
 
 
@@ -98,6 +99,16 @@ def test_a_client_is_installed_by_its_program_or_its_folder(make_home: Any, tmp_
     home = make_home(tmp_path, {"PATH": str(programs)})
     (home.path / ".qwen").mkdir()
     assert {spec.name for spec in installed_clients(home.world)} == {"codex", "qwen"}
+
+
+def test_files_of_our_own_do_not_make_a_client_installed(home: Any, endpoint: Any) -> None:
+    names = [name for name, client in load_clients(home.world).items() if client.spec.has_scope("user")]
+    before = installed_clients(home.world)
+    home.apply(*names)
+    home.apply(*names, endpoint=replace(endpoint, model="another"))
+    assert installed_clients(home.world) == before
+    home.write(".codex/history.jsonl", "{}\n")
+    assert [spec.name for spec in installed_clients(home.world) if spec not in before] == ["codex"]
 
 
 @pytest.mark.parametrize(
