@@ -14,7 +14,7 @@ from wizard.cli import main as cli
 Say = Callable[[str], str]
 
 VARIABLES = (
-    ("LLM_SETUP_API_KEY", "The key of the endpoint that a command is given."),
+    ("LLM_SETUP_API_KEY", "The key of an endpoint given by `--base-url`, or of a profile that has none of its own."),
     ("LLM_SETUP_PROFILE", "The profile in place of the active one."),
     ("LLM_SETUP_HOME", "One folder for everything of llm-setup's own: see [files written](files.md)."),
     ("LLM_SETUP_LANG", "Language of messages: en, zh_CN."),
