@@ -107,6 +107,7 @@ class Observed:
 
     anthropic_base_url: None where `/v1/messages` was looked for and is not there. models: entries as the endpoint lists
     them, None where it gave no list. failure: why no answer came, None where one came or nobody was asked.
+    key_refused: there is no list since the key was not let in.
     """
 
     openai_base_url: str
@@ -114,6 +115,7 @@ class Observed:
     forms: UrlForms
     models: tuple[dict[str, Any], ...] | None = None
     failure: HttpFailure | None = None
+    key_refused: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,7 +165,8 @@ def observe_url(world: World, url: str, key: Secret | None, *, offline: bool = F
     models = None
     if said[base] == "models" and isinstance(reply, HttpReply):
         models = tuple(entry for entry in reply.json()["data"] if isinstance(entry, dict))
-    return Observed(base, _anthropic_root(world, anthropic_roots(forms, base), key), forms, models)
+    root = _anthropic_root(world, anthropic_roots(forms, base), key)
+    return Observed(base, root, forms, models, key_refused=said[base] == "key-refused")
 
 
 def _anthropic_root(world: World, roots: tuple[str, ...], key: Secret | None) -> str | None:

@@ -707,6 +707,11 @@ class InitFlow:
             if self.seen.failure is not None:
                 trial = self.seen.endpoint(self.road.text("model"), self.key)
                 raise ProblemError(self._root_cause(trial) or no_answer(self.seen.openai_base_url, self.seen.failure))
+            if self.seen.key_refused and not self.road.text("model"):
+                # Which models there are would be asked in vain.
+                cause = self._root_cause(self.seen.endpoint("", self.key))
+                if cause is not None:
+                    raise ProblemError(cause)
         self._did("discover")
 
     def _connect(self) -> None:

@@ -131,6 +131,20 @@ def test_a_refused_key_is_asked_for_again(
     assert key in (home / ".codex/config.toml").read_text()
 
 
+def test_a_key_that_gets_no_list_of_models_is_asked_for_again_before_a_model_is(
+    on_terminal: Any, endpoint: Any, environment: dict[str, str]
+) -> None:
+    key = environment.pop("LLM_SETUP_API_KEY")
+    terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url)
+    terminal.sees("Key (not shown").types("sk-wrong-00000000000000").enter()
+    terminal.sees("[key-invalid]")
+    choose(terminal, "Enter another key")
+    terminal.sees("Key (not shown").types(key).enter()
+    terminal.sees("Write these files?").types("n")
+    terminal.sees("What now").ends()
+    assert "Model ID" not in terminal.text
+
+
 def test_a_key_goes_to_no_other_address_that_is_typed_later(on_terminal: Any, endpoint: Any) -> None:
     terminal = on_terminal("init", "--client", "codex", "--base-url", "http://127.0.0.1:9", "--model", "tiny")
     choose(terminal, "Enter another URL")
