@@ -45,6 +45,7 @@ TOML_TEXTS: dict[str, frozenset[str]] = {
 PYTHON_TABLES: tuple[tuple[str, str], ...] = (
     ("wizard/cli/clients.py", "_STATES"),
     ("wizard/cli/main.py", "FAMILIES"),
+    ("wizard/flows/init.py", "_WORDS"),
     ("wizard/hardware/nvidia.py", "_WHAT"),
     ("wizard/hardware/render.py", "_LINKS"),
     ("wizard/ui/screen.py", "_WORDS"),
@@ -68,7 +69,7 @@ INDIRECT: dict[str, frozenset[str]] = {
     "wizard/flows/clients.py": frozenset({"note"}),
     "wizard/flows/doctor.py": frozenset({"result.title", "find_cause(finding.code).title", "target.key_hint"}),
     # "none", where there is no key; a masked key is no message, and stays.
-    "wizard/flows/init.py": frozenset({"endpoint.key_hint"}),
+    "wizard/flows/init.py": frozenset({"endpoint.key_hint", "_WORDS.get(str(word), str(word))"}),
     "wizard/flows/export.py": frozenset({"line", "spec.title"}),
     "wizard/hardware/nvidia.py": frozenset({"_WHAT[key]"}),
     "wizard/hardware/render.py": frozenset({"_LINKS[kind]"}),

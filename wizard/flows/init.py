@@ -265,7 +265,9 @@ class InitFlow:
             return
         if self.manner.resume is None:
             said = "; ".join(
-                f"{name}: {_said(answer)}" for name, answer in kept.items() if name not in ("key", "agree")
+                f"{_called(name)}: {_called(answer) if name == 'source' else _said(answer)}"
+                for name, answer in kept.items()
+                if name not in ("key", "agree")
             )
             self.screen.title(t("An earlier run was left"))
             for line in self.screen.fit(said, "  ", "  "):
@@ -1066,6 +1068,26 @@ def _state(client: str, installed: set[str], applied: set[str]) -> str:
 
 def _is_embedded(record: ServerRecord) -> bool:
     return Path(record.model).name == embedded.FOLDER_NAME
+
+
+# What people call the answers of the road, and the places where a model can run.
+_WORDS = {
+    "clients": "clients",
+    "source": "source",
+    "gateway": "gateway",
+    "base_url": "base URL",
+    "model": "model",
+    "context": "context",
+    "profile": "profile",
+    "scope": "scope",
+    "serve": "started here",
+    "running": "runs here",
+    "url": "at a URL",
+}
+
+
+def _called(word: Answer) -> str:
+    return t(_WORDS.get(str(word), str(word)))
 
 
 def _said(answer: Answer) -> str:
