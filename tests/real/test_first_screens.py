@@ -59,8 +59,11 @@ def words(raw: str) -> str:
     return " ".join(STEERING.sub(" ", raw).split())
 
 
+# The name is in the paths that clients show, so it has none of the words that are looked for.
 @pytest.mark.parametrize("name", READY)
-def test_it_starts_without_a_login(name: str, tmp_path: Path, workshop: Workshop, scripted_server: RealServer) -> None:
+def test_its_prompt_is_what_comes_first(
+    name: str, tmp_path: Path, workshop: Workshop, scripted_server: RealServer
+) -> None:
     client = clients()[name]
     home = make_home(tmp_path / "home", programs=programs_of(client, workshop.program(client)))
     scratch = tmp_path / "scratch"
