@@ -36,9 +36,9 @@ def served_name(facts: ModelFacts, intent: Intent) -> str:
 
 
 def command_flags(
-    facts: ModelFacts, intent: Intent, entry: ModelEntry | None, choice: Choice, *, checked: bool = True
+    facts: ModelFacts, intent: Intent, entry: ModelEntry | None, choice: Choice
 ) -> tuple[tuple[Flag, ...], tuple[str, ...]]:
-    """(flags in the order of a command, warnings). checked: against what the version has."""
+    """(flags in the order of a command, warnings). Only what the version has."""
     flags: dict[str, Flag] = {}
     warnings: list[str] = []
 
@@ -69,17 +69,18 @@ def command_flags(
         off = f"--{pin.flag[5:]}" if pin.flag.startswith("--no-") else f"--no-{pin.flag[2:]}"
         flags.pop(off, None)
         flags[pin.flag] = Flag(pin.flag, pin.value, reason, "you")
-    chosen = tuple(flags.values())
-    if checked:
-        chosen = _true_flags(chosen, str(choice.knobs.version), warnings)
+    chosen = _true_flags(tuple(flags.values()), str(choice.knobs.version), warnings)
     return chosen, tuple(warnings)
 
 
 def _true_flags(flags: tuple[Flag, ...], version: str, warnings: list[str]) -> tuple[Flag, ...]:
     """Those that this version has, with values that it takes; what the user pinned stays and is judged elsewhere."""
     kept = []
+    # A plugin brings the parser that is named beside it.
+    plugins = [(flag.flag, flag.value) for flag in flags if flag.flag.endswith("-parser-plugin")]
+    plugins = [plugin for plugin in plugins if not check_flags([plugin], version)]
     for flag in flags:
-        problems = () if flag.source == "you" else check_flags([(flag.flag, flag.value)], version)
+        problems = () if flag.source == "you" else check_flags([(flag.flag, flag.value), *plugins], version)
         if any(problem.severity == "error" for problem in problems):
             warnings.append(t("Left out: {what}", what=problems[0].what))
         else:

@@ -45,13 +45,11 @@ def _plan_once(
     intent: Intent,
     entry: ModelEntry | None,
     starts: tuple[MeasuredStart, ...] = (),
-    *,
-    checked: bool = True,
 ) -> tuple[ServePlan, Choice]:
     if facts.yarn_position and rule(planned_version(intent), "yarn-stretches"):
         facts = replace(facts, max_position=facts.yarn_position)
     choice = choose(machine, facts, intent, starts)
-    flags, flag_warnings = command_flags(facts, intent, entry, choice, checked=checked)
+    flags, flag_warnings = command_flags(facts, intent, entry, choice)
     problems: list[Problem] = []
     if too_old := intent_problem(choice, entry):
         problems.append(too_old)
@@ -119,7 +117,7 @@ def _alternatives(
     def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> bool:
         """Whether it fits."""
         try:
-            plan, _ = _plan_once(own_machine, other, wishes, entry, starts, checked=False)
+            plan, _ = _plan_once(own_machine, other, wishes, entry, starts)
         except ProblemError:
             return False
         found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))

@@ -461,3 +461,21 @@ def test_tokens_of_a_block_that_a_recipe_asks_for_are_kept(gpu_machine: Gpu) -> 
     assert found is not None
     flags = {flag.flag: flag.value for flag in plan_serve(gpu_machine("H200", 8), found, Intent()).flags}
     assert flags["--block-size"] == "128"
+
+
+def test_a_parser_of_a_plugin_stays_beside_its_plugin(gpu_machine: Gpu) -> None:
+    facts = catalogue_facts("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16")
+    assert facts
+    plan = plan_serve(gpu_machine("H200"), facts, Intent(vllm_version="0.32.0"))
+    assert "--reasoning-parser-plugin" in plan.command
+    assert plan.command[plan.command.index("--reasoning-parser") + 1] == "nano_v3"
+
+
+def test_alternatives_have_only_flags_that_the_version_has(gpu_machine: Gpu) -> None:
+    # vLLM's recipe writes `--tool-call-parser-plugin`, which no release has.
+    facts = catalogue_facts("nvidia/NVIDIA-Nemotron-Nano-9B-v2")
+    assert facts
+    plan = plan_serve(gpu_machine("H200"), facts, Intent(vllm_version="0.32.0"))
+    assert plan.alternatives
+    for command in (plan.command, *(other.command for other in plan.alternatives)):
+        assert not {"--tool-call-parser-plugin", "--tool-call-parser", "--enable-auto-tool-choice"} & set(command)
