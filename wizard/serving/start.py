@@ -74,6 +74,10 @@ def plan_environment(
     if runtime.build == "cpu":
         # Unset, the CPU build takes nearly all memory for its KV cache, and a wizard's first start takes the machine.
         env.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+        if any(character.isspace() for character in runtime.folder):
+            # torch gives its own path to the compiler without quotes, and what it compiles at the first request fails
+            # with "at::vec has not been declared" (2.13, torch/_inductor/cpp_builder.py).
+            env.setdefault("TORCH_COMPILE_DISABLE", "1")
     env.update(added)
     return env
 

@@ -71,6 +71,14 @@ def test_the_servers_environment_keeps_the_users_own_and_drops_what_leads_python
     assert (env["HF_HUB_OFFLINE"], env["VLLM_CPU_KVCACHE_SPACE"]) == ("1", "4")
 
 
+def test_below_a_folder_with_a_blank_torch_compiles_nothing() -> None:
+    """torch 2.13 gives its own path to the C++ compiler without quotes: the first request would end with HTTP 500."""
+    blank = replace(RUNTIME, build="cpu", folder="/home/my user/runtimes/0.32.0-cpu")
+    assert plan_environment({}, blank, {}, local_model=True)["TORCH_COMPILE_DISABLE"] == "1"
+    assert plan_environment({"TORCH_COMPILE_DISABLE": "0"}, blank, {}, local_model=True)["TORCH_COMPILE_DISABLE"] == "0"
+    assert "TORCH_COMPILE_DISABLE" not in plan_environment({}, RUNTIME, {}, local_model=True)
+
+
 def test_a_hub_model_may_go_online_and_a_gpu_build_chooses_its_own_cache() -> None:
     env = plan_environment({}, replace(RUNTIME, build="cuda"), {}, local_model=False)
     assert "HF_HUB_OFFLINE" not in env

@@ -343,7 +343,9 @@ def _shape(judged: Seen, code: str, severity: Severity, what: str) -> Problem:
 _CALL_AS_TEXT = re.compile(
     r"</?tool_call|<function[=_ ]|<\|tool_call|<\|python_tag\|>|\[TOOL_CALLS\]|<｜tool▁call|<function_calls>|"
     r"<invoke name|<minimax:tool_call>|functools\[|<tool_use>|<\|channel\|>\s*commentary|<tools>|to=functions?\.|"
-    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|\[?get_weather\s*\(|<get_weather>|"
+    r"[\"']name[\"']\s*:\s*[\"'](?:get_weather|doctor_\w+)[\"']|<get_weather>|"
+    # In Python's words a call is the text's beginning, or in brackets: small models also write programs about the tool.
+    r"\[get_weather\s*\(|\A\W*(?:(?:python|tool_code)\s+)?(?:print\()?get_weather\s*\(|"
     r"<｜DSML|</?(?:function|parameter)[=>]|Action:\s*\S+\s+Action Input:|"
     r"<(?:execute_command|read_file|use_mcp_tool|bash)>\s*<\w+>",
     re.I,
