@@ -58,7 +58,7 @@ def test_a_key_that_is_entered_again_is_the_one_that_counts(
     key = environment.pop("LLM_SETUP_API_KEY")
     terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url)
     terminal.sees("Key (not shown").types("sk-wrong-00000000000000").enter()
-    terminal.sees("Model ID", "Esc to go back").escape()
+    terminal.sees("Enter another key").enter()
     terminal.sees("Key (not shown").types(key).enter()
     # The only model is known now, since the endpoint was asked again.
     terminal.sees("Write these files?").types("y")
