@@ -1,6 +1,7 @@
 """A run that was left, by Ctrl-C or by `kill -9`, goes on at the question where it was."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,18 @@ def test_a_run_to_a_url_killed_at_each_question_goes_on_there(
 
 def test_a_run_killed_while_the_server_starts_takes_the_same_server(on_terminal: Any, machine: Any) -> None:
     machine.behave("slow")
-    terminal = on_terminal("init", "--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "embedded")
+    # A port of its own: where a test beside this one takes the same free one, the server starts again elsewhere.
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = ("--port", str(probe.getsockname()[1]))
+    given = ("--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "embedded", *port)
+    terminal = on_terminal("init", *given)
     terminal.sees("Go on?", "Take another model").enter()
     terminal.sees("load weights")
     started = machine.record["pid"]
     terminal.kill()
     machine.behave("ok")
-    terminal = on_terminal("init")
+    terminal = on_terminal("init", *port)
     terminal.sees("Go on where it was left?").enter()
     terminal.sees("Write these files?").types("n")
     terminal.sees("What now").ends()
