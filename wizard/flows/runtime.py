@@ -26,15 +26,21 @@ def ensure_runtime(
     vllm: a virtual environment's folder, its `bin/vllm` or its Python. version: install and use this one.
     Raises ProblemError where there is none and none can be installed.
     """
-    if vllm:
-        return given_runtime(world, vllm)
-    if version is None:
-        found = find_runtime(world, screen, machine)
-        if found:
-            return found
+    found = runtime_here(world, screen, machine, vllm=vllm, version=version)
+    if found:
+        return found
     from wizard.flows.install import install_runtime
 
     return install_runtime(world, screen, machine, version=version)
+
+
+def runtime_here(
+    world: World, screen: Screen, machine: Machine, *, vllm: str | None = None, version: str | None = None
+) -> Runtime | None:
+    """What `ensure_runtime` takes without an install; None where it would install one."""
+    if vllm:
+        return given_runtime(world, vllm)
+    return find_runtime(world, screen, machine) if version is None else None
 
 
 def find_runtime(world: World, screen: Screen, machine: Machine) -> Runtime | None:

@@ -11,7 +11,7 @@ from wizard.catalog.arguments import flag_value
 from wizard.effects.world import World
 from wizard.flows.container import find_image
 from wizard.flows.install import plan_new_runtime
-from wizard.flows.runtime import find_runtime, given_runtime
+from wizard.flows.runtime import runtime_here
 from wizard.flows.serve import last_port, serve_words, served_name_of
 from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
@@ -48,11 +48,11 @@ class DryRun:
 
 def plan_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeAnswers) -> DryRun:
     """What `serve` would run; nothing is installed, fetched or started for it."""
-    runtime: Runtime | None = given_runtime(world, answers.vllm) if answers.vllm else None
+    runtime: Runtime | None
     if answers.container:
         runtime = find_image(world, machine, version=answers.vllm_version, image=answers.image)
-    if runtime is None and answers.vllm_version is None:
-        runtime = find_runtime(world, screen, machine)
+    else:
+        runtime = runtime_here(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
     installs: tuple[tuple[str, ...], ...] = ()
     serve: tuple[str, ...] = ("vllm", "serve")
     version = answers.vllm_version

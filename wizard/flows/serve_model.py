@@ -152,11 +152,9 @@ def prepare_dry(world: World, screen: Screen, machine: Machine, answers: ServeAn
     """What `prepare` would give, without an install or a fetch: the runtime is the one here, else the one that would be
     installed; the model is named as it would be fetched."""
     from wizard.flows.install import plan_new_runtime
-    from wizard.flows.runtime import find_runtime, given_runtime
+    from wizard.flows.runtime import runtime_here
 
-    runtime = given_runtime(world, answers.vllm) if answers.vllm else None
-    if runtime is None and answers.vllm_version is None:
-        runtime = find_runtime(world, screen, machine)
+    runtime = runtime_here(world, screen, machine, vllm=answers.vllm, version=answers.vllm_version)
     if runtime is None:
         new = plan_new_runtime(world, machine, answers.vllm_version)
         runtime = Runtime(
