@@ -31,10 +31,13 @@ LOCALES = ROOT / "wizard" / "locales"
 DOMAIN = "llm-setup"
 LANGUAGES = ("zh_CN",)
 
-# Fields of tables that are shown by t(row.field), at any depth of the file.
+# Fields of tables that are shown by t(row.field), at any depth of the file; what flags do and cost, what tells causes
+# apart, and the notes of models and GPUs by the pages of the reference only.
 TOML_TEXTS: dict[str, frozenset[str]] = {
-    "wizard/catalog/flags.toml": frozenset({"instead"}),
-    "wizard/doctor/causes.toml": frozenset({"title", "why", "fix"}),
+    "wizard/catalog/flags.toml": frozenset({"instead", "what", "cost"}),
+    "wizard/catalog/gpus.toml": frozenset({"note"}),
+    "wizard/catalog/models/*/*.toml": frozenset({"note"}),
+    "wizard/doctor/causes.toml": frozenset({"title", "why", "fix", "tells"}),
     "wizard/doctor/error_texts.toml": frozenset({"says", "what", "probe"}),
     "wizard/endpoint/presets/*.toml": frozenset({"note"}),
     "wizard/serving/deaths.toml": frozenset({"what", "why", "fix", "gives_up"}),
