@@ -243,7 +243,7 @@ def scripted_model(workshop: Workshop) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model(workshop: Workshop) -> Callable[[str], Path]:
-    """`tiny_model("dense" | "sliding" | "moe" | "mla" | "recurrent" | "mamba")`: a folder with config and
+    """`tiny_model("dense" | "dense-135m" | "sliding" | "moe" | "mla" | "recurrent" | "mamba")`: a folder with config and
     tokenizer, no weights; it is served with `--load-format dummy`."""
 
     def make(kind: str) -> Path:

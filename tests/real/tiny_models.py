@@ -25,6 +25,21 @@ SHAPES: dict[str, dict[str, Any]] = {
         "rope_theta": 100000.0,
         "tie_word_embeddings": True,
     },
+    # The size of SmolLM2-135M, the smallest whose own work on a CPU is well above what a client adds to it.
+    "dense-135m": {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "head_dim": 64,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 100000.0,
+        "tie_word_embeddings": True,
+    },
     "sliding": {
         "architectures": ["Gemma3ForCausalLM"],
         "model_type": "gemma3_text",
