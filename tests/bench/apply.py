@@ -19,7 +19,7 @@ from pathlib import Path
 from startup import once
 
 TARGET_MS = 1500
-ARGUMENTS = "clients apply --all --base-url http://127.0.0.1:9 --model m --yes".split()
+ARGUMENTS = ["clients", "apply", "--all", "--base-url", "http://127.0.0.1:9", "--model", "m", "--yes"]
 
 
 def main() -> None:

@@ -243,8 +243,8 @@ def scripted_model(workshop: Workshop) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_model(workshop: Workshop) -> Callable[[str], Path]:
-    """`tiny_model("dense" | "dense-135m" | "sliding" | "moe" | "mla" | "recurrent" | "mamba")`: a folder with config and
-    tokenizer, no weights; it is served with `--load-format dummy`."""
+    """`tiny_model("dense" | "dense-135m" | "sliding" | "moe" | "mla" | "recurrent" | "mamba")`: a folder with config
+    and tokenizer, no weights; it is served with `--load-format dummy`."""
 
     def make(kind: str) -> Path:
         place = workshop.folder / "tiny" / kind
