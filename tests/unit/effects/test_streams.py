@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import sys
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
