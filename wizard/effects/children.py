@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wizard.effects.processes import handled
+
 RUN_MARKER = "LLM_SETUP_RUN"
 _LEFT_OVER_WAIT_S = 2.0
 _STDERR = 2
@@ -49,32 +51,21 @@ def run_in_foreground(
     A closed terminal (SIGHUP) or SIGTERM ends the waiting by SystemExit, so that what was made for the client is
     removed before we go.
     """
-    # What nohup had us ignore stays ignored.
-    heard = [number for number in _ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, _leave) for number in heard}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        child = subprocess.Popen(
-            list(command),
-            env=dict(env),
-            cwd=cwd,
-            stdout=_STDERR if out_to_stderr else None,
-            preexec_fn=_default_interrupt if os.name == "posix" else None,
-        )
+    with handled(_leave, "SIGHUP", "SIGTERM"), handled(_nothing, "SIGINT"):
+        # A handler is not inherited: the client has the usual ones.
+        child = subprocess.Popen(list(command), env=dict(env), cwd=cwd, stdout=_STDERR if out_to_stderr else None)
         code = child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return Ended(128 - code if code < 0 else code)
-
-
-_ENDINGS = [number for name in ("SIGHUP", "SIGTERM") if (number := getattr(signal, name, None)) is not None]
 
 
 def _leave(number: int, _: object) -> None:
     # Only once: a second signal must not cut the clearing up.
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
+
+
+def _nothing(number: int, _: object) -> None:
+    """The client has heard it, too."""
 
 
 def run_captured(command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout_s: float) -> Ended:
@@ -135,7 +126,3 @@ def _marked(marker: str) -> list[int]:
         except (OSError, IndexError):
             continue
     return found
-
-
-def _default_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)

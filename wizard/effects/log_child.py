@@ -102,9 +102,13 @@ def _fallocate(descriptor: int, mode: int, length: int) -> None:
 
 def main() -> None:
     """Look every few seconds, until the server ends."""
+    import fcntl  # not on Windows, where no log is cut
+
     log, pid, limit, kept = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     try:
         server = os.pidfd_open(pid)
+        # One is enough: whoever finds the server running sees to it that there is one.
+        fcntl.flock(os.open(log, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return
     poll = select.poll()

@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import IO
 
 PROC = Path("/proc")
+# Of a signal: its number and the frame that it interrupted.
+Handler = Callable[[int, object], None]
 
 # The child writes its own pid before it becomes the command, so that whoever looks later finds it even when the
-# starter was killed between the two. `exec` keeps the pid.
-_LAUNCHER = 'echo "$$" >"$0.new" && mv -f "$0.new" "$0" && exec "$@"'
+# starter was killed between the two. `exec` keeps the pid. One small write: who reads sees all of it, or nothing yet.
+_LAUNCHER = 'echo "$$" >"$0" && exec "$@"'
 
 
 # Children are the whole process's, whoever asks for them: launched and running, and exit statuses of those that ended.
@@ -201,6 +203,10 @@ class Processes:
         seen = self._look(pid)
         return seen.started if seen and not seen.zombie else ""
 
+    def boot(self) -> str:
+        """The opaque word for this run of the machine, with which the identities of all its processes begin."""
+        return self.identity(os.getpid()).partition(":")[0]
+
     def alive(self, pid: int, started: str) -> bool:
         """Whether that very process lives."""
         return bool(started) and self.identity(pid) == started
@@ -325,44 +331,39 @@ def _lines(out: IO[bytes], on_quiet: Callable[[], None] | None) -> Iterator[str]
 
 
 @contextlib.contextmanager
-def terminated_as_interrupt() -> Iterator[None]:
-    """While inside, TERM and HUP (a closed terminal) interrupt as Ctrl-C does, so that what was begun is ended."""
+def handled(handler: Handler, *names: str) -> Iterator[None]:
+    """While inside, these signals go to the handler; what `nohup` had us ignore stays ignored, and one that this
+    system does not have is left out. A thread hears no signals: there, nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = _heard("SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
+    try:
+        yield
+    finally:
+        for number, kept in before.items():
+            signal.signal(number, kept)
+
+
+@contextlib.contextmanager
+def terminated_as_interrupt() -> Iterator[None]:
+    """While inside, TERM and HUP (a closed terminal) interrupt as Ctrl-C does, so that what was begun is ended."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
+    with handled(interrupt, "SIGTERM", "SIGHUP"):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
     """While inside, INT, TERM and HUP wait; one that came interrupts at the end. For the few steps between which what
     was begun is known to nobody. A process started inside has the usual handlers."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = _heard("SIGINT", "SIGTERM", "SIGHUP")
     came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
-    try:
+    with handled(lambda number, _: came.append(number), "SIGINT", "SIGTERM", "SIGHUP"):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     if came:
         raise KeyboardInterrupt
-
-
-def _heard(*names: str) -> list[signal.Signals]:
-    """Those of these signals that there are; what `nohup` had us ignore stays ignored."""
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

@@ -9,7 +9,6 @@ says nothing, and removing one that another run just opened would let both in.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import sys
@@ -28,6 +27,8 @@ from wizard.serving.record import ServerRecord, parse_record
 
 ROTATED_LOGS = 3
 MAX_LOG_BYTES = 64 * 2**20
+# A process notes its pid before anything else; how long that takes is a matter of how busy the machine is.
+_PID_WAIT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +88,29 @@ class ServerStore:
         return self._completed(record) if record.pid == 0 else record
 
     def _completed(self, record: ServerRecord) -> ServerRecord:
-        """The run that started this server was killed before it noted the pid. The process notes it within
-        milliseconds; while it holds its life lock, what it noted is its own pid and no one else's."""
-        for _ in range(40):
-            if not self.life_held(record.name):
-                return record
+        """The run that started this server has not noted the pid yet, or was killed before it could. The process notes
+        it first of all; while it holds its life lock, what it noted is its own pid and no one else's. Once it ended,
+        its pid still says which session was its: what it started may go on without it.
+
+        Raises ProblemError where something lives and does not say its pid (a machine that is out of breath)."""
+        until = time.monotonic() + _PID_WAIT_S
+        while True:
+            held = self.life_held(record.name)
             noted = self._files.read_bytes(self.pid_path(record.name)) or b""
-            if noted.strip().isdigit():
+            if noted.endswith(b"\n") and noted.strip().isdigit():
                 pid = int(noted)
-                started = self._processes.identity(pid)
-                if started:
-                    found = replace(record, pid=pid, pid_started=started)
-                    self.save(found)
-                    return found
+                started = self._processes.identity(pid) if held else ""
+                return replace(record, pid=pid, pid_started=started or record.pid_started)
+            if not held:
+                return record
+            if time.monotonic() >= until:
+                raise ProblemError(_busy(record.name, self._path(record.name, "life")))
             time.sleep(0.05)
-        return record
+
+    def announce(self, record: ServerRecord) -> None:
+        """Write the record of a server that is about to begin: its pid is not known, but in which run of the machine
+        it will be."""
+        self.save(replace(record, pid=0, pid_started=f"{self._processes.boot()}:"))
 
     def save(self, record: ServerRecord) -> None:
         """Write the record (private: it names paths and models)."""
@@ -126,8 +135,7 @@ class ServerStore:
         return Life(False, self._processes.session_members(record.pid))
 
     def _same_boot(self, record: ServerRecord) -> bool:
-        ours = self._processes.identity(os.getpid())
-        return ours.partition(":")[0] == record.pid_started.partition(":")[0]
+        return self._processes.boot() == record.pid_started.partition(":")[0]
 
     @contextlib.contextmanager
     def changing(self, name: str, *, wait_s: float = 15.0) -> Iterator[None]:
@@ -137,14 +145,7 @@ class ServerStore:
             until = time.monotonic() + wait_s
             while not _try_lock(descriptor):
                 if time.monotonic() >= until:
-                    raise ProblemError(
-                        Problem(
-                            "server-busy",
-                            t("Another run of llm-setup is starting or stopping server `{name}`.", name=name),
-                            saw=(str(self._path(name, "lock")),),
-                            fix=Fix(t("Wait for it, or use another name with `--name`."), ("llm-setup status",)),
-                        )
-                    )
+                    raise ProblemError(_busy(name, self._path(name, "lock")))
                 time.sleep(0.05)
             yield
         finally:
@@ -153,7 +154,7 @@ class ServerStore:
     @contextlib.contextmanager
     def life_lock(self, name: str) -> Iterator[int]:
         """A locked descriptor for the server to inherit; our own copy is closed on leaving. Held for the caller to
-        launch under `changing`, after it saw that nothing lives. Raises OSError where it is held after all."""
+        launch under `changing`, after it saw that nothing lives. A problem where it is held after all."""
         descriptor = self._open(name, "life")
         try:
             # A run that only asks holds it for an instant.
@@ -162,7 +163,7 @@ class ServerStore:
                     break
                 time.sleep(0.05)
             else:
-                raise OSError(errno.EBUSY, "something of the server still lives", str(self._path(name, "life")))
+                raise ProblemError(_busy(name, self._path(name, "life")))
             yield descriptor
         finally:
             os.close(descriptor)
@@ -189,13 +190,23 @@ class ServerStore:
         return log
 
     def keep_log_bounded(self, name: str, pid: int) -> None:
-        """Leave a process beside the server that cuts its log when it grows over MAX_LOG_BYTES, and ends with it."""
+        """Leave a process beside the server that cuts its log when it grows over MAX_LOG_BYTES, and ends with it; where
+        one is there already, the second ends at once."""
         child = [sys.executable, "-I", str(Path(log_child.__file__))]
         self._processes.leave([*child, str(self.log_path(name)), str(pid), str(MAX_LOG_BYTES), str(ROTATED_LOGS)])
 
     def _open(self, name: str, suffix: str) -> int:
         self.folder.mkdir(parents=True, exist_ok=True)
         return os.open(self._path(name, suffix), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _busy(name: str, held: Path) -> Problem:
+    return Problem(
+        "server-busy",
+        t("Another run of llm-setup is starting or stopping server `{name}`.", name=name),
+        saw=(str(held),),
+        fix=Fix(t("Wait for it, or use another name with `--name`."), ("llm-setup status",)),
+    )
 
 
 def _try_lock(descriptor: int) -> bool:

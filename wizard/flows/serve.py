@@ -156,6 +156,8 @@ def _launch(
             if life.alive:
                 other = told_apart(before, wanted.model, wanted.arguments, wanted.host, wanted.port)
                 if not other:
+                    # The run that started it may have been killed before it saw to that.
+                    servers.keep_log_bounded(name, before.pid)
                     return _Started(before, ours=False)
                 if not replace_running:
                     raise ProblemError(_name_taken(before, other))
@@ -258,7 +260,8 @@ def _begin(
         _remove_container(world, announced)
     world.files.remove(servers.pid_path(announced.name))
     log = servers.rotate_log(announced.name)
-    servers.save(announced)
+    servers.announce(announced)
+    pid = 0
     try:
         with interrupts_held():
             with servers.life_lock(announced.name) as hold:
@@ -275,10 +278,8 @@ def _begin(
             begun.append(record)
         servers.keep_log_bounded(announced.name, pid)
     except BaseException:
-        left = servers.load(announced.name)
-        if left is not None:
-            world.processes.end_session(left.pid, patience_s=0)
-            _remove_container(world, left)
+        world.processes.end_session(pid, patience_s=0)
+        _remove_container(world, announced)
         servers.remove(announced.name)
         begun.clear()
         raise

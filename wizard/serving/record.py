@@ -20,7 +20,8 @@ class ServerRecord:
     """One server. Times are Unix seconds (UTC).
 
     pid 0: the start was announced and the process is not known yet. pid_started: an opaque word for when the process
-    with that pid began (boot and clock ticks), so that a reused pid is never taken for the server.
+    with that pid began (boot and clock ticks), so that a reused pid is never taken for the server; of one that was only
+    announced, the boot alone.
     key_reference: where the key is kept, as SecretStore says; empty for none. ready_at: when it first proved ready.
     build: cuda, rocm or cpu. arguments: the flags that were asked for. environment: variables beside the user's own,
     without the key. container: engine and name of the container that the process runs, where it is one.

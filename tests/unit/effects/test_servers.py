@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from wizard.effects import servers
 from wizard.effects.files import Files
 from wizard.effects.processes import Processes
 from wizard.effects.servers import ROTATED_LOGS, ServerStore
@@ -28,10 +28,12 @@ def _record(name: str = "default", pid: int = 0, started: str = "") -> ServerRec
     return ServerRecord(name, pid, started, "127.0.0.1", 8000, "/m", "m", "", "0.32.0", ("x",), "/l", 0.0)
 
 
-def _launch(store: ServerStore, processes: Processes, name: str = "default") -> int:
+def _launch(
+    store: ServerStore, processes: Processes, command: Sequence[str] = ("sleep", "60"), name: str = "default"
+) -> int:
     with store.life_lock(name) as hold:
         return processes.launch(
-            [sys.executable, "-c", "import time; time.sleep(60)"],
+            command,
             env=dict(os.environ),
             cwd=Path("/"),
             log=store.log_path(name),
@@ -58,27 +60,65 @@ def test_a_record_is_private_and_read_back(store: ServerStore) -> None:
 
 def test_a_start_that_was_killed_before_it_noted_the_pid_is_completed(store: ServerStore) -> None:
     processes = Processes()
-    store.save(_record())
+    store.announce(_record())
+    announced = (store.folder / "default.json").read_bytes()
     pid = _launch(store, processes)
     try:
         loaded = store.load("default")
         assert loaded is not None
         assert loaded.pid == pid
         assert store.life(loaded).alive
-        assert json.loads((store.folder / "default.json").read_text())["pid"] == pid
+        # Another run may be changing it meanwhile: looking writes nothing.
+        assert (store.folder / "default.json").read_bytes() == announced
     finally:
         processes.end_session(pid, patience_s=0)
 
 
 def test_an_announced_start_without_a_process_is_dead_at_once(store: ServerStore) -> None:
-    store.save(_record())
-    store.pid_path("default").write_text(str(os.getpid()))
-    begun = time.monotonic()
-    loaded = store.load("default")
-    assert loaded is not None
-    assert loaded.pid == 0
-    assert not store.life(loaded).alive
-    assert time.monotonic() - begun < 0.5
+    store.announce(_record())
+    for noted in ("", f"{os.getpid()}\n"):
+        store.pid_path("default").write_text(noted)
+        begun = time.monotonic()
+        loaded = store.load("default")
+        assert loaded is not None
+        life = store.life(loaded)
+        assert (life.alive, life.remains) == (False, ())
+        assert time.monotonic() - begun < 0.5
+
+
+def test_what_an_announced_server_left_is_found_when_its_own_process_is_gone(store: ServerStore) -> None:
+    processes = Processes()
+    store.announce(_record())
+    pid = _launch(store, processes, command=["sh", "-c", "sleep 60 & wait"])
+    try:
+        loaded = store.load("default")
+        assert loaded is not None
+        while len(processes.session_members(pid)) < 2:
+            time.sleep(0.02)
+        os.kill(pid, 9)
+        while store.life(loaded).alive:
+            time.sleep(0.02)
+        later = store.load("default")
+        assert later is not None
+        life = store.life(later)
+        assert (life.alive, len(life.remains)) == (False, 1)
+        assert store.life(replace(later, pid_started="another-boot:")).remains == ()
+    finally:
+        processes.end_session(pid, patience_s=0)
+
+
+def test_what_lives_and_has_not_said_its_pid_is_never_called_dead(
+    store: ServerStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "_PID_WAIT_S", 0.2)
+    store.announce(_record())
+    with store.life_lock("default"):
+        for written in (None, "", "12"):
+            if written is not None:
+                store.pid_path("default").write_text(written)
+            with pytest.raises(ProblemError) as caught:
+                store.load("default")
+            assert caught.value.problem.code == "server-busy"
 
 
 def test_a_living_server_holds_its_life_and_a_second_cannot_begin(store: ServerStore) -> None:
@@ -86,8 +126,9 @@ def test_a_living_server_holds_its_life_and_a_second_cannot_begin(store: ServerS
     pid = _launch(store, processes)
     try:
         assert store.life_held("default")
-        with pytest.raises(OSError), store.life_lock("default"):
+        with pytest.raises(ProblemError) as caught, store.life_lock("default"):
             pass
+        assert caught.value.problem.code == "server-busy"
     finally:
         processes.end_session(pid, patience_s=0)
     assert not store.life_held("default")
