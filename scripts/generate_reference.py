@@ -8,7 +8,7 @@ Each module in scripts/reference/ has `pages(say)`, which gives {path below docs
 a new module there; nothing else names it. tests/unit/house/test_reference.py compares all of them.
 
 `say` is how a page says a sentence: as it is, or in Chinese for `page.zh.md`, from the product's own messages and from
-scripts/reference/chinese.toml. Pages that are tables of data have `ENGLISH_ONLY = True`; the site then shows English.
+scripts/reference/chinese.toml.
 """
 
 from __future__ import annotations
@@ -61,10 +61,9 @@ def all_pages(chinese: Say | None = None) -> dict[Path, str]:
         spec.loader.exec_module(module)
         for relative, text in module.pages(in_english).items():
             pages[DOCS / relative] = _whole(relative, text)
-        if not getattr(module, "ENGLISH_ONLY", False):
-            for relative, text in module.pages(chinese or InChinese()).items():
-                if relative.endswith(".md"):
-                    pages[DOCS / relative.replace(".md", ".zh.md")] = _whole(relative, _chinese_marks(text))
+        for relative, text in module.pages(chinese or InChinese()).items():
+            if relative.endswith(".md"):
+                pages[DOCS / relative.replace(".md", ".zh.md")] = _whole(relative, _chinese_marks(text))
     return pages
 
 

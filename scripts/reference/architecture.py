@@ -12,9 +12,6 @@ from xml.sax.saxutils import escape
 
 import grimp
 
-# A picture has no sentences.
-ENGLISH_ONLY = True
-
 # Modules beside the packages that everything may import: one box.
 WORDS = "problems, secret, text, i18n"
 PURPOSES = {

@@ -35,7 +35,9 @@ def pages(say: Callable[[str], str]) -> dict[str, str]:
     for page in (*_causes(), *_deaths(), *_traps(), *_raised()):
         found.setdefault(page.code, page)
     said = {
-        code: page._replace(title=_plain(say(page.title)), why=_plain(say(page.why)), fix=_plain(say(page.fix)))
+        code: page._replace(
+            title=_plain(say(page.title)), why=_plain(say(page.why)), fix=_plain(say(page.fix)), tells=say(page.tells)
+        )
         for code, page in found.items()
     }
     texts = {f"problems/{page.code}.md": _render(page, said, say) for page in said.values()}
