@@ -53,8 +53,9 @@ if TYPE_CHECKING:
 
 # Written when none of the clients is installed here: the clients of most guides, and the shell.
 FIRST_CLIENTS = ("codex", "claude-code", "cline", "shell")
-# Under which the key of a run that was left is kept.
+# Under which the keys of a run that was left are kept: of the endpoint, and of the hub.
 _KEY_NAME = "init-key"
+_HUB_TOKEN_NAME = "init-hub-token"
 
 
 @dataclass(slots=True)
@@ -117,6 +118,7 @@ class InitFlow:
         self.key = key
         self._given_key = key
         self._ask_for_key = False
+        self._hub_token: Secret | None = None
         self.manner = manner or Manner()
         self.road = Road(dict(given))
         self.journey = Journey()
@@ -235,25 +237,35 @@ class InitFlow:
         """also_flags: also where nothing but flags answered."""
         if not self._keeps:
             return
-        if not (self.road.can_go_back or also_flags):
-            self._world.files.remove(self._kept_in)
+        if not (self.road.can_go_back or also_flags or self._hub_token):
+            self._forget()
             return
         kept = self.road.kept()
-        if kept.get("key") == "given" and self.key is not None:
-            self._world.secrets.put(_KEY_NAME, self.key)
+        self._keep_key(_KEY_NAME, self.key if kept.get("key") == "given" else None)
+        self._keep_key(_HUB_TOKEN_NAME, self._hub_token)
         content = render_answers(kept).encode()
         if self._world.files.read_bytes(self._kept_in) != content:
             self._world.files.write_private(self._kept_in, content)
 
+    def _keep_key(self, name: str, key: Secret | None) -> None:
+        """None: an answer that was taken back takes its key with it."""
+        if key is not None:
+            self._world.secrets.put(name, key)
+        elif self._world.secrets.get(f"store:{name}") is not None:
+            self._world.secrets.forget(name)
+
     def _forget(self) -> None:
-        if self._keeps or (self.manner.resume and not self.manner.dry_run):
+        if self._keeps or (self.manner.resume is not None and not self.manner.dry_run):
             self._world.files.remove(self._kept_in)
-            if self._world.secrets.get(f"store:{_KEY_NAME}") is not None:
-                self._world.secrets.forget(_KEY_NAME)
+            self._keep_key(_KEY_NAME, None)
+            self._keep_key(_HUB_TOKEN_NAME, None)
 
     def _resume(self) -> None:
         """Take up the answers of a run that was left, where the user wants that."""
-        if self.manner.resume is False or not (self._keeps or self.manner.resume):
+        if self.manner.resume is False:
+            self._forget()
+            return
+        if not (self._keeps or self.manner.resume):
             return
         raw = self._world.files.read_bytes(self._kept_in)
         if raw is None:
@@ -261,7 +273,9 @@ class InitFlow:
         try:
             kept = parse_answers(raw.decode("utf-8", "replace"), str(self._kept_in), kept=True)
         except ProblemError as error:
-            self.screen.step("warning", error.problem.what)
+            # Nobody else writes this file: what does not parse will not tomorrow either.
+            self.screen.step("warning", error.problem.what, t("begun anew"))
+            self._forget()
             return
         if self.manner.resume is None:
             said = "; ".join(
@@ -280,6 +294,9 @@ class InitFlow:
             self.key = self._world.secrets.get(f"store:{_KEY_NAME}")
             if self.key is None:
                 del kept["key"]
+        token = self._world.secrets.get(f"store:{_HUB_TOKEN_NAME}")
+        if token is not None:
+            self._use_hub_token(token)
         self.road = self.road.resumed(kept)
 
     def _adopt(self) -> None:
@@ -342,17 +359,19 @@ class InitFlow:
         # Those with a host of their own are services; the others are programs on this machine.
         presets = sorted(all_presets(), key=lambda preset: (not preset.hosts, preset.id))
         rows = [Choice(preset.id, f"{preset.title}  {preset.openai_base_url}") for preset in presets]
-        self._answer(
-            "gateway",
-            self.questions.choose(
-                "--gateway NAME",
-                t("Which one?"),
-                rows,
-                # None of them is the usual one: nobody's key is sent to the first of a list.
-                rows[0].value if self.questions.may_ask else None,
-                may_go_back=self.road.can_go_back,
-            ),
+        rows.append(Choice("", t("Another, by its URL")))
+        chosen = self.questions.choose(
+            "--gateway NAME",
+            t("Which one?"),
+            rows,
+            # None of them is the usual one: nobody's key is sent to the first of a list.
+            rows[0].value if self.questions.may_ask else None,
+            may_go_back=self.road.can_go_back,
         )
+        if chosen:
+            self._answer("gateway", chosen)
+        else:
+            self.road = self.road.reopened("source").answered("source", "url")
 
     def _preset(self, name: str) -> str:
         from wizard.flows.endpoints import preset_url
@@ -519,13 +538,24 @@ class InitFlow:
         self._did("measure-hub")
 
     def _ask_hub(self) -> None:
-        from wizard.flows.init_hub import hub_name, measure_hub, measure_hubs, remember_hub
+        from wizard.flows.init_hub import (
+            AGAIN,
+            ANOTHER_MODEL,
+            ELSEWHERE,
+            FOLDER,
+            MIRROR_URL,
+            hub_name,
+            measure_hub,
+            measure_hubs,
+            offer_hubs,
+        )
 
         model = self.road.text("model")
         first = self.measured or measure_hub(self._world, hub_name(self._world.env), model)
         measured = measure_hubs(self._world, model, first)
-        rows = [Choice(hub.name, f"{hub.host}  {hub.said}") for hub in measured]
-        rows.append(Choice("", t("Another mirror, by its URL")))
+        rows = offer_hubs(measured)
+        if not any(hub.answers for hub in measured):
+            self.screen.step("failed", t("No hub answers from here, so nothing can be fetched from one."))
         chosen = self.questions.choose(
             "--hub NAME",
             t("Where should models be fetched from? (measured just now)"),
@@ -533,15 +563,28 @@ class InitFlow:
             rows[0].value,
             may_go_back=self.road.can_go_back,
         )
-        if not chosen:
-            try:
-                chosen = self.questions.text("--hub URL", t("URL of the mirror"), check=_wrong_url, may_go_back=True)
-            except BackRequested:
-                return
-            chosen = check_base_url(chosen)
-        self._answer("hub", chosen)
-        if not self.manner.dry_run and remember_hub(self._world, chosen):
-            self.screen.step("ok", t("remembered for later downloads"), "--hub")
+        with suppress(BackRequested):
+            if chosen == FOLDER:
+                question = t("Folder of the model")
+                check = self._no_model_folder
+                said = self.questions.text("--model MODEL", question, check=check, may_go_back=True)
+                self.road = self.road.reopened("model").answered("model", str(Path(said).expanduser().absolute()))
+            elif chosen == MIRROR_URL:
+                said = self.questions.text("--hub URL", t("URL of the mirror"), check=_wrong_url, may_go_back=True)
+                self._answer("hub", check_base_url(said))
+            elif chosen == ANOTHER_MODEL:
+                self.road = taken(self.road, "another-model", "measure-hub")
+            elif chosen == ELSEWHERE:
+                self.road = taken(self.road, "gateway", "measure-hub")
+            elif chosen == AGAIN:
+                self.measured = None
+            else:
+                self._answer("hub", chosen)
+
+    def _no_model_folder(self, line: str) -> str:
+        if (self.world.cwd / Path(line).expanduser() / "config.json").is_file():
+            return ""
+        return t("There is no config.json in that folder.")
 
     def _ask_agreement(self) -> None:
         if self.manner.dry_run or not self.questions.may_ask:
@@ -665,14 +708,27 @@ class InitFlow:
             self._answer("context", int(said))
 
     def _ask_token(self) -> None:
-        from wizard.flows.download import TOKEN_NAME
-
         token = self.questions.secret("HF_TOKEN", t("Token of the hub (not shown)")).strip()
         if token:
-            self.world.secrets.put(TOKEN_NAME, Secret(token))
-            # The hub is also asked for the model's facts, before any download.
-            self._world = replace(self._world, env={**self._world.env, "HF_TOKEN": token})
-            self._with_hub = None
+            self._use_hub_token(Secret(token))
+
+    def _use_hub_token(self, token: Secret) -> None:
+        """For this run: the hub is asked for the model's facts before any download, and a token that is wrong is not
+        one to remember."""
+        self._hub_token = token
+        self._world = replace(self._world, env={**self._world.env, "HF_TOKEN": token.reveal()})
+        self._with_hub = None
+
+    def _remember_choices(self) -> None:
+        """What was chosen for downloads counts for later commands, too, from when a download was agreed to."""
+        from wizard.flows.download import TOKEN_NAME
+        from wizard.flows.init_hub import remember_hub
+
+        if self._hub_token is not None:
+            self._world.secrets.put(TOKEN_NAME, self._hub_token)
+        hub = self.road.text("hub")
+        if hub and remember_hub(self._world, hub):
+            self.screen.step("ok", t("remembered for later downloads"), "--hub")
 
     # -- work -----------------------------------------------------------------------------------------------------
 
@@ -721,12 +777,32 @@ class InitFlow:
         endpoint = self.seen.endpoint(self.road.text("model"), self.key)
         said = t("model {model}, key {key}", model=endpoint.model, key=t(endpoint.key_hint))
         self.screen.step("ok", endpoint.openai_base_url, said)
-        name = self.road.text("profile") or _profile_name(endpoint.openai_base_url)
+        name = self._profile_name(endpoint.openai_base_url)
         self.endpoint = replace(endpoint, name=name)
         self.profile = Profile(
             name, endpoint.openai_base_url, endpoint.anthropic_base_url, endpoint.model, kind=endpoint.kind
         )
         self._did("connect")
+
+    def _profile_name(self, url: str) -> str:
+        """Under which the endpoint is remembered. A name that was given and is another endpoint's is asked about."""
+        known = self.world.profiles.load().by_name
+        free = free_profile_name(url, known)
+        wanted = self.road.text("profile")
+        if not wanted:
+            return free
+        if wanted not in known or _same_base(known[wanted], url):
+            return wanted
+        old = known[wanted].openai_base_url
+        if self.questions.may_ask:
+            question = t("The profile `{name}` is {old}. What now?", name=wanted, old=old)
+            rows = [
+                Choice(free, t("Remember this one as `{name}`", name=free)),
+                Choice(wanted, t("Replace it")),
+            ]
+            return self.questions.choose("--profile NAME", question, rows, free, may_go_back=self.road.can_go_back)
+        self.screen.step("warning", t("profile `{name}` is replaced; it was {old}", name=wanted, old=old))
+        return wanted
 
     def _remembered_key(self, url: str) -> Secret | None:
         """The key of an earlier run with the same URL, so that `init` twice needs it once."""
@@ -866,6 +942,7 @@ class InitFlow:
         wanted = self._wanted()
         with self._station("prepare"):
             self.screen.title(t("vLLM and model"))
+            self._remember_choices()
             prepared = prepare(
                 self.world,
                 self.screen,
@@ -997,10 +1074,8 @@ class InitFlow:
         self._forget()
         if self.manner.dry_run:
             return
-        if self.road.text("hub"):
-            from wizard.flows.init_hub import remember_hub
-
-            remember_hub(self._world, self.road.text("hub"))
+        if self.road.text("source") == "running":
+            self._remember_choices()
         if self.manner.save_to is not None:
             kept = {name: answer for name, answer in self.road.kept().items() if name not in ("key", "agree")}
             self._world.files.write_private(self.manner.save_to.expanduser(), render_answers(kept).encode())
@@ -1124,8 +1199,17 @@ def no_answer(base: str, failure: HttpFailure) -> Problem:
     )
 
 
-def _profile_name(url: str) -> str:
+def free_profile_name(url: str, known: Mapping[str, Profile]) -> str:
+    """A name for the endpoint at this base URL: its host, with the port or a number where that is another's already."""
     from urllib.parse import urlsplit
 
-    host = urlsplit(url).hostname or "endpoint"
-    return host.removeprefix("www.").removeprefix("api.").replace(":", "-")
+    parts = urlsplit(url)
+    host = (parts.hostname or "endpoint").removeprefix("www.").removeprefix("api.").replace(":", "-")
+    names = [host, *([f"{host}-{parts.port}"] if parts.port else []), *(f"{host}-{at}" for at in range(2, 1000))]
+    return next((name for name in names if name not in known or _same_base(known[name], url)), host)
+
+
+def _same_base(profile: Profile, url: str) -> bool:
+    from wizard.endpoint import urls
+
+    return urls.without_version(profile.openai_base_url) == urls.without_version(url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,7 @@ from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.endpoint.urls import check_base_url
 from wizard.i18n import t
 from wizard.planning.hub import HUGGING_FACE, MIRROR, HubSource, hub_source
+from wizard.ui.questions import Choice
 
 # The answers that are no URL, and what each means to vLLM and to the hub's own client.
 HUBS: dict[str, dict[str, str]] = {
@@ -20,6 +21,8 @@ HUBS: dict[str, dict[str, str]] = {
     "hf-mirror": {"HF_ENDPOINT": MIRROR},
     "modelscope": {"VLLM_USE_MODELSCOPE": "True"},
 }
+# Rows of the question that are no hub; no answer of ours begins so.
+MIRROR_URL, FOLDER, ANOTHER_MODEL, ELSEWHERE, AGAIN = "\0mirror", "\0folder", "\0model", "\0elsewhere", "\0again"
 # What is fetched to measure: a file that nearly every model has, of some MiB, and no more of it than this.
 _FILE = "tokenizer.json"
 _MOST_BYTES = 2**20
@@ -110,6 +113,22 @@ def measure_hubs(world: World, model: str, first: Measured) -> tuple[Measured, .
     with ThreadPoolExecutor(len(others)) as pool:
         measured = [first, *pool.map(lambda name: measure_hub(world, name, model), others)]
     return tuple(sorted(measured, key=_order))
+
+
+def offer_hubs(measured: Sequence[Measured]) -> tuple[Choice, ...]:
+    """The rows of the question, what can be done first: where no hub answers, all that needs none comes before them."""
+    hubs = [Choice(hub.name, f"{hub.host}  {hub.said}") for hub in measured]
+    mirror = Choice(MIRROR_URL, t("Another mirror, by its URL"))
+    if any(hub.answers for hub in measured):
+        return (*hubs, mirror)
+    return (
+        Choice(FOLDER, t("A folder here that holds a model")),
+        mirror,
+        Choice(ANOTHER_MODEL, t("Take another model")),
+        Choice(ELSEWHERE, t("Take a gateway or a server elsewhere")),
+        Choice(AGAIN, t("Measure again")),
+        *hubs,
+    )
 
 
 def _order(measured: Measured) -> tuple[bool, bool, float]:

@@ -188,7 +188,9 @@ def test_a_hub_out_of_reach_is_replaced_by_the_mirror_that_answers(
     assert offered[0].startswith("hf-mirror.com") and "5.0 MiB/s" in offered[0]
     assert "no answer (timeout)" in shown()
     assert flow.plan is not None
-    assert remembered_hub(world.paths, {}) == {"HF_ENDPOINT": "https://hf-mirror.com"}
+    assert flow.road.text("hub") == "hf-mirror"
+    # Nothing was agreed to yet.
+    assert remembered_hub(world.paths, {}) == {}
 
 
 def test_leaving_at_a_problem_keeps_the_answers(start: Any, world: Any) -> None:
