@@ -70,12 +70,13 @@ async def by_sdk(url: str, at_once: int) -> Times:
 
 def by_wizard(url: str, at_once: int) -> Times:
     """What `bench` uses."""
-    from wizard.bench.samples import parse_sample
+    from wizard.bench.samples import Sample, parse_sample
     from wizard.effects.streams import StreamJob, StreamLoad
 
     job = StreamJob(f"{url}/chat/completions", (("content-type", "application/json"),), json.dumps(BODY).encode())
-    result = StreamLoad({}).run([[job]] * (at_once * ROUNDS), at_once)
-    samples = [parse_sample(record) for record in result.records]
+    samples: list[Sample] = []
+    chains = [[job]] * (at_once * ROUNDS)
+    StreamLoad({}).run(chains, at_once, lambda _, record: samples.append(parse_sample(record)))
     return [(0.0, list(sample.token_s)) for sample in samples]
 
 

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -41,6 +42,10 @@ _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("ll")
 # A stamp further back than this was a step of the clock.
 _MOST_LATE_S = 60.0
+# Answers are handed over when a run ends, for what is done with them would hold chunks up; a long run's earlier, when
+# they would fill the memory: an hour at 5,000 tokens/s is 5 GB.
+_MOST_KEPT_BYTES = 64 << 20
+_CHUNK_BYTES = 150  # of a chunk's objects, beside its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,8 @@ class StreamJob:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """Records in the order of the jobs; the time from the first request to the last byte; this client's own load."""
+    """The time from the first request to the last byte; this client's own load."""
 
-    records: tuple[StreamRecord, ...]
     wall_s: float
     client: ClientLoad
 
@@ -74,20 +78,23 @@ class StreamLoad:
         self,
         chains: Sequence[Sequence[StreamJob]],
         concurrency: int,
+        take: Callable[[int, StreamRecord], None],
         *,
         starts_s: Sequence[float] = (),
         done: Callable[[], None] | None = None,
     ) -> LoadResult:
         """Send all jobs, `concurrency` chains at a time; connections are opened before.
 
-        starts_s: when each chain is due, in seconds from the start and ascending; then every chain is sent at its time,
-        however many are under way. `done` is called after each job. Nothing that a server does raises.
+        take: gets each job's record once, with the job's number in the order of the chains; at the end, or before that
+        what has ended when it is too much to keep. starts_s: when each chain is due, in seconds from the start and
+        ascending; then every chain is sent at its time, however many are under way. `done` is called after each job.
+        Nothing that a server does raises.
         """
         # A collection of this program's objects takes several milliseconds, in the middle of a chunk's arrival.
         collecting = gc.isenabled()
         gc.disable()
         try:
-            return asyncio.run(self._run(chains, concurrency, starts_s, done))
+            return asyncio.run(self._run(chains, concurrency, take, starts_s, done))
         finally:
             if collecting:
                 gc.enable()
@@ -100,21 +107,22 @@ class StreamLoad:
         self,
         chains: Sequence[Sequence[StreamJob]],
         concurrency: int,
+        take: Callable[[int, StreamRecord], None],
         starts_s: Sequence[float],
         done: Callable[[], None] | None,
     ) -> LoadResult:
-        records: list[list[StreamRecord]] = [[] for _ in chains]
         ready = min(_READY if starts_s else concurrency, len(chains))
-        run = _Run(self, [_Place(self) for _ in range(ready)], records, done)
+        kept = _Kept(take)
+        run = _Run(self, [_Place(self) for _ in range(ready)], chains, kept, done)
         await asyncio.gather(*(place.open(chains[0][0].url) for place in run.places))
         ticks: list[float] = []
         ticker = asyncio.create_task(_tick(ticks))
         cpu, begun = time.process_time(), time.perf_counter()
         try:
             if starts_s:
-                await run.by_time(chains, [begun + start for start in starts_s], self._timeout_s)
+                await run.by_time([begun + start for start in starts_s], self._timeout_s)
             else:
-                await run.by_place(chains, self._timeout_s)
+                await run.by_place(self._timeout_s)
         finally:
             cpu, ended = time.process_time() - cpu, time.perf_counter()
             ticker.cancel()
@@ -122,16 +130,14 @@ class StreamLoad:
                 place.close()
             with contextlib.suppress(asyncio.CancelledError):
                 await ticker
-        done_records = tuple(record for chain in records for record in chain)
-        first_sent_s = min((record.sent_s for record in done_records), default=begun)
-        wall_s = max((record.ended_s for record in done_records), default=begun) - first_sent_s
+        kept.hand_over()
         lags = [late for place in run.places for late in place.lags]
         load = ClientLoad(
             cpu / (ended - begun),
             percentile(sorted(lags or ticks), 90) * 1000 if lags or ticks else 0.0,
             bool(lags),
         )
-        return LoadResult(done_records, wall_s, load)
+        return LoadResult(kept.wall_s, load)
 
     async def _reach(self, job: StreamJob, times: int) -> tuple[Reach, ...]:
         found: list[Reach] = []
@@ -310,6 +316,38 @@ async def _tick(lags: list[float]) -> None:
         lags.append(max(0.0, time.perf_counter() - due))
 
 
+class _Kept:
+    """Records on their way to who asked for them."""
+
+    def __init__(self, take: Callable[[int, StreamRecord], None]) -> None:
+        self._take = take
+        self._records: list[tuple[int, StreamRecord]] = []
+        self._bytes = 0
+        self._first_sent_s = float("inf")
+        self._last_ended_s = 0.0
+
+    @property
+    def wall_s(self) -> float:
+        """From the first request to the last byte."""
+        return max(0.0, self._last_ended_s - self._first_sent_s)
+
+    def add(self, number: int, record: StreamRecord) -> None:
+        """One more."""
+        self._records.append((number, record))
+        self._first_sent_s = min(self._first_sent_s, record.sent_s)
+        self._last_ended_s = max(self._last_ended_s, record.ended_s)
+        self._bytes += sum(len(payload) + _CHUNK_BYTES for _, payload in record.arrivals)
+        if self._bytes > _MOST_KEPT_BYTES:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """All that is here."""
+        for number, record in self._records:
+            self._take(number, record)
+        self._records.clear()
+        self._bytes = 0
+
+
 class _Run:
     """One run of chains over places."""
 
@@ -317,25 +355,29 @@ class _Run:
         self,
         load: StreamLoad,
         places: list[_Place],
-        records: list[list[StreamRecord]],
+        chains: Sequence[Sequence[StreamJob]],
+        kept: _Kept,
         done: Callable[[], None] | None,
     ) -> None:
         self._load = load
         self.places = places
-        self._records = records
+        self._chains = chains
+        self._kept = kept
         self._done = done
+        # The number of each chain's first job.
+        self._first = list(accumulate((len(chain) for chain in chains), initial=0))
 
-    async def by_place(self, chains: Sequence[Sequence[StreamJob]], timeout_s: float) -> None:
+    async def by_place(self, timeout_s: float) -> None:
         """Closed loop: each place takes the next chain when it is through with one."""
-        waiting = iter(range(len(chains)))
+        waiting = iter(range(len(self._chains)))
 
         async def work(place: _Place) -> None:
             for number in waiting:
-                await self._chain(place, number, chains[number], None, timeout_s)
+                await self._chain(place, number, None, timeout_s)
 
         await asyncio.gather(*(work(place) for place in self.places))
 
-    async def by_time(self, chains: Sequence[Sequence[StreamJob]], due_s: Sequence[float], timeout_s: float) -> None:
+    async def by_time(self, due_s: Sequence[float], timeout_s: float) -> None:
         """Open loop: each chain at its time, on a connection of its own where none is free."""
         free = list(self.places)
 
@@ -345,21 +387,19 @@ class _Run:
             else:
                 place = _Place(self._load)
                 self.places.append(place)
-            await self._chain(place, number, chains[number], due_s[number], timeout_s)
+            await self._chain(place, number, due_s[number], timeout_s)
             free.append(place)
 
         tasks: list[asyncio.Task[None]] = []
-        for number in range(len(chains)):
+        for number in range(len(self._chains)):
             wait_s = due_s[number] - time.perf_counter()
             await asyncio.sleep(max(0.0, wait_s))
             tasks.append(asyncio.create_task(work(number)))
         await asyncio.gather(*tasks)
 
-    async def _chain(
-        self, place: _Place, number: int, jobs: Sequence[StreamJob], due_s: float | None, timeout_s: float
-    ) -> None:
-        for job in jobs:
-            self._records[number].append(await place.send(job, timeout_s, due_s))
+    async def _chain(self, place: _Place, number: int, due_s: float | None, timeout_s: float) -> None:
+        for job_number, job in enumerate(self._chains[number], self._first[number]):
+            self._kept.add(job_number, await place.send(job, timeout_s, due_s))
             due_s = None  # a later request of a chain waits for the answer before it, not for the clock
             if self._done:
                 self._done()

@@ -22,7 +22,7 @@ from wizard.bench.explain import Cause, PrefixProbe, ServerView, explain
 from wizard.bench.figures import ClientLoad, Figures, compute_figures
 from wizard.bench.network import Network, Reach, compute_network
 from wizard.bench.prompts import Prompt, parse_prompts
-from wizard.bench.samples import Sample, parse_sample, peak_in_flight
+from wizard.bench.samples import Sample, StreamRecord, parse_sample, peak_in_flight
 from wizard.bench.workloads import (
     Cache,
     Conversation,
@@ -59,11 +59,12 @@ class Load(Protocol):
         self,
         chains: Sequence[Sequence[StreamJob]],
         concurrency: int,
+        take: Callable[[int, StreamRecord], None],
         *,
         starts_s: Sequence[float] = (),
         done: Callable[[], None] | None = None,
     ) -> LoadResult:
-        """Send all, `concurrency` chains at a time, or each at its time."""
+        """Send all, `concurrency` chains at a time, or each at its time; `take` gets what came of each."""
         ...
 
 
@@ -174,13 +175,14 @@ def _send(
         for conversation in conversations
     ]
     starts_s = plan_arrivals(len(chains), rate_per_s, workload.seed) if rate_per_s else ()
-    result = load.run(chains, concurrency, starts_s=starts_s, done=done)
     asks = [ask for conversation in conversations for ask in conversation]
-    samples = [
-        parse_sample(record, max_tokens=ask.max_tokens, seen=ask.seen)
-        for record, ask in zip(result.records, asks, strict=True)
-    ]
-    return samples, result
+    samples: dict[int, Sample] = {}
+
+    def take(number: int, record: StreamRecord) -> None:
+        samples[number] = parse_sample(record, max_tokens=asks[number].max_tokens, seen=asks[number].seen)
+
+    result = load.run(chains, concurrency, take, starts_s=starts_s, done=done)
+    return [samples[number] for number in range(len(asks))], result
 
 
 @dataclass(frozen=True, slots=True)

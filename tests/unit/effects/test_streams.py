@@ -18,7 +18,8 @@ from statistics import median
 import pytest
 
 from wizard.bench.figures import Figures, compute_figures
-from wizard.bench.samples import Sample, parse_sample
+from wizard.bench.samples import Sample, StreamRecord, parse_sample
+from wizard.effects import streams
 from wizard.effects.streams import StreamJob, StreamLoad
 
 Answer = Callable[[socket.socket, int], None]
@@ -132,9 +133,17 @@ def run(
 ) -> tuple[list[Sample], Figures]:  # fmt: skip
     """Samples and figures of `count` requests."""
     load = StreamLoad({}, timeout_s=timeout_s, connect_timeout_s=5)
-    result = load.run([[job]] * count, concurrency, starts_s=starts_s, done=done)
-    samples = [parse_sample(record, max_tokens=10) for record in result.records]
+    records: dict[int, StreamRecord] = {}
+    result = load.run([[job]] * count, concurrency, records.__setitem__, starts_s=starts_s, done=done)
+    samples = [parse_sample(records[number], max_tokens=10) for number in range(count)]
     return samples, compute_figures("x", concurrency, samples, result.wall_s, result.client)
+
+
+def records_of(load: StreamLoad, chains: list[list[StreamJob]], concurrency: int = 1) -> list[StreamRecord]:
+    """In the order of the jobs."""
+    records: dict[int, StreamRecord] = {}
+    load.run(chains, concurrency, records.__setitem__)
+    return [records[number] for number in range(sum(map(len, chains)))]
 
 
 def test_whole_answers_on_kept_connections(serve: Serve) -> None:
@@ -314,11 +323,24 @@ def test_chains_go_one_after_another_and_side_by_side(serve: Serve) -> None:
         quick(connection, number)
 
     job = serve(meets)
-    result = StreamLoad({}).run([[job, job, job], [job, job, job]], 2)
-    first, second = result.records[:3], result.records[3:]
-    for chain in (first, second):
+    records = records_of(StreamLoad({}), [[job, job, job], [job, job, job]], 2)
+    for chain in (records[:3], records[3:]):
         assert all(before.ended_s <= after.sent_s for before, after in pairwise(chain))
-    assert not any(parse_sample(record).error for record in result.records)
+    assert not any(parse_sample(record).error for record in records)
+
+
+@pytest.mark.parametrize(("most_kept_bytes", "before_the_end"), [(1 << 20, 0), (0, 5)])
+def test_answers_wait_for_the_end_unless_they_fill_the_memory(
+    most_kept_bytes: int, before_the_end: int, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "_MOST_KEPT_BYTES", most_kept_bytes)
+    taken: list[int] = []
+    seen: list[int] = []
+    StreamLoad({}).run(
+        [[serve(quick)]] * 6, 1, lambda number, record: taken.append(number), done=lambda: seen.append(len(taken))
+    )
+    assert taken == [0, 1, 2, 3, 4, 5]
+    assert seen[4] == before_the_end
 
 
 def test_at_a_rate_as_many_are_under_way_as_the_server_lets_wait(serve: Serve) -> None:
@@ -407,7 +429,7 @@ def test_tls_goes_through_a_proxys_tunnel_with_its_password(
     port = accept_one(proxy)
     load = StreamLoad({"HTTPS_PROXY": f"http://me:pass@127.0.0.1:{port}"})
     job = StreamJob("https://localhost:4443/v1/chat/completions", (), b"{}")
-    (record,) = load.run([[job]], 1).records
+    (record,) = records_of(load, [[job]])
     assert parse_sample(record).text == "word word word "
     assert asked[0].startswith(b"CONNECT localhost:4443 HTTP/1.1\r\n")
     assert b"proxy-authorization: Basic bWU6cGFzcw==" in asked[0]
@@ -420,7 +442,7 @@ def test_a_proxy_that_refuses_the_tunnel_is_no_connection(accept_one: Callable[.
 
     port = accept_one(proxy)
     load = StreamLoad({"HTTPS_PROXY": f"http://127.0.0.1:{port}"})
-    (record,) = load.run([[StreamJob("https://localhost:4443/", (), b"{}")]], 1).records
+    (record,) = records_of(load, [[StreamJob("https://localhost:4443/", (), b"{}")]])
     assert record.failure == "no connection: ConnectionError"
 
 
@@ -433,7 +455,7 @@ def test_without_tls_a_proxy_gets_the_whole_url(accept_one: Callable[..., int]) 
 
     port = accept_one(proxy)
     load = StreamLoad({"http_proxy": f"http://127.0.0.1:{port}"})
-    (record,) = load.run([[StreamJob("http://server.test/v1/chat/completions", (), b"{}")]], 1).records
+    (record,) = records_of(load, [[StreamJob("http://server.test/v1/chat/completions", (), b"{}")]])
     assert parse_sample(record).error == ""
     assert asked[0].startswith(b"POST http://server.test/v1/chat/completions HTTP/1.1\r\nhost: server.test\r\n")
 

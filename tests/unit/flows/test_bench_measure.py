@@ -32,20 +32,20 @@ class FakeLoad:
         self,
         chains: Sequence[Sequence[StreamJob]],
         concurrency: int,
+        take: Callable[[int, StreamRecord], None],
         *,
         starts_s: Sequence[float] = (),
         done: Callable[[], None] | None = None,
     ) -> LoadResult:
         self.runs.append(([[json.loads(job.body) for job in chain] for chain in chains], concurrency, tuple(starts_s)))
-        records = []
-        for chain in chains:
-            for job in chain:
-                self.jobs.append(job)
-                sent_s, self.now_s = self.now_s, self.now_s + self.first_s
-                records.append(StreamRecord(sent_s, self.now_s, status=200, arrivals=((self.now_s, ANSWER),)))
-                if done:
-                    done()
-        return LoadResult(tuple(records), self.first_s * len(records), ClientLoad(0.1, 0.1))
+        jobs = [job for chain in chains for job in chain]
+        for number, job in enumerate(jobs):
+            self.jobs.append(job)
+            sent_s, self.now_s = self.now_s, self.now_s + self.first_s
+            take(number, StreamRecord(sent_s, self.now_s, status=200, arrivals=((self.now_s, ANSWER),)))
+            if done:
+                done()
+        return LoadResult(self.first_s * len(jobs), ClientLoad(0.1, 0.1))
 
 
 def test_figures_and_samples_are_of_the_requests_after_the_warm_up() -> None:
