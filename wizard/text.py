@@ -15,6 +15,8 @@ _OPENING = frozenset("（《〈「『【〔“‘([{")
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# A word as a shell takes it: blanks inside quotes, or behind a backslash, are part of it.
+_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
 
 
 def display_width(text: str) -> int:
@@ -56,10 +58,17 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
-    """Lines of at most `width` columns, each begun with `first` or `others`; broken also between Chinese characters."""
+    """Lines of at most `width` columns, each begun with `first` or `others`; broken also between Chinese characters.
+
+    A `first` that leaves no room for a word is a line of its own.
+    """
     lines: list[str] = []
     line, empty = first, True
     for blank, word in _words(text):
+        over = display_width(first + word) > width >= display_width(others + word)
+        if over and empty and not lines and first.strip():
+            lines.append(first.rstrip())
+            line = others
         gap = " " if blank and not empty else ""
         if not empty and display_width(line) + len(gap) + display_width(word) > width:
             lines.append(line)
@@ -82,6 +91,27 @@ def _words(text: str) -> Iterator[tuple[bool, str]]:
                 piece, blank = "", False
             piece += character
         yield blank, piece
+
+
+def wrap_command(command: str, width: int, first: str, others: str) -> list[str]:
+    """A command of a POSIX shell in lines of at most `width` columns, so that all of them copied are the command.
+
+    Broken at blanks outside of quotes, with a backslash at each end. One that has line ends or a comment is left alone,
+    and so is a word that is longer than a line.
+    """
+    words = _SHELL_WORD.findall(command)
+    if display_width(first + command) <= width or "\n" in command or " #" in command or " ".join(words) != command:
+        return [first + command]
+    lines: list[str] = []
+    line, empty = first, True
+    for at, word in enumerate(words):
+        end = 0 if at == len(words) - 1 else 2
+        if not empty and display_width(line) + 1 + display_width(word) + end > width:
+            lines.append(line + " \\")
+            line, empty = others, True
+        line += word if empty else " " + word
+        empty = False
+    return [*lines, line]
 
 
 def three_figures(value: float | None) -> str:

@@ -477,16 +477,16 @@ _MARKS = {
 def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> None:
     """The screen for people: which endpoint, what was found with its fix, and what could not be seen."""
     for target in report.targets:
-        screen.line(
-            t(
-                "{client}: {url}, model {model}, key {key} ({source})",
-                client=target.client or t("endpoint"),
-                url=target.base_url,
-                model=target.model or t("none"),
-                key=t(target.key_hint),
-                source=target.source,
-            )
+        told = t(
+            "{client}: {url}, model {model}, key {key} ({source})",
+            client=target.client or t("endpoint"),
+            url=target.base_url,
+            model=target.model or t("none"),
+            key=t(target.key_hint),
+            source=target.source,
         )
+        for line in screen.fit(told, "", "  "):
+            screen.line(line)
     if not report.targets and not report.diagnosis.findings:
         screen.line(t("No endpoint is configured here: `llm-setup init` sets one up, `--base-url` names one."))
     # Where a cause was found, what could not be seen because of it is no news.

@@ -373,8 +373,8 @@ def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
         words = " ".join(flag.words)
         # Beside a column for the flags a narrow terminal has no room for reasons.
         narrow = screen.interactive and screen.columns < 2 * width
-        head = f"  {words}: " if narrow else f"  {words:{width}}  "
-        for line in screen.fit(flag.reason + cost, head, "    " if narrow else " " * (width + 4)):
+        told, head = (f"{words}: {flag.reason}{cost}", "  ") if narrow else (flag.reason + cost, f"  {words:{width}}  ")
+        for line in screen.fit(told, head, "    " if narrow else " " * (width + 4)):
             screen.line(line)
     for warning in plan.warnings:
         screen.step("warning", warning)

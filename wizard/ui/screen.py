@@ -16,7 +16,7 @@ from typing import IO, Any, Literal
 from wizard.i18n import t
 from wizard.problems import Problem
 from wizard.secret import redact
-from wizard.text import display_width, wrap
+from wizard.text import display_width, wrap, wrap_command
 
 Mark = Literal["ok", "failed", "skipped", "running", "info", "warning"]
 
@@ -137,8 +137,16 @@ class Screen:
             lines += self.fit(item, f"  {t('saw:')} ", "       ")
         if problem.fix:
             lines += self.fit(problem.fix.text, f"  {t('fix:')} ", "       ")
-            lines += [f"       $ {command}" for command in problem.fix.commands]
+            for command in problem.fix.commands:
+                lines += self.command(command, "       $ ")
         return lines
+
+    def command(self, command: str, first: str) -> list[str]:
+        """A command to copy, in lines that the terminal does not cut; whole where it is read aloud, or is for another
+        shell than those that know a backslash at a line's end."""
+        if not self.interactive or self.plain or sys.platform == "win32":
+            return [first + command]
+        return wrap_command(command, self.columns, first, " " * (display_width(first) + 2))
 
     def document(self, value: Mapping[str, Any], *, one_line: bool = False) -> None:
         """The one JSON document of a `--json` run; one_line: one of many, each a line, of a command that goes on."""

@@ -1,6 +1,7 @@
 """Texts fit the terminal that there is, and are left alone where there is none."""
 
 import io
+import shlex
 from collections.abc import Callable
 
 import pytest
@@ -40,13 +41,20 @@ def test_a_step_fits_with_its_detail_and_time(of_columns: Callable[[int], tuple[
     assert "1.2 s" in " ".join(lines)
 
 
-def test_a_problem_fits_and_its_commands_stay_whole(of_columns: Callable[[int], tuple[Screen, Tty]]) -> None:
+def test_a_problem_fits_and_its_commands_can_be_copied(of_columns: Callable[[int], tuple[Screen, Tty]]) -> None:
     screen, out = of_columns(40)
     command = "llm-setup clients apply codex --base-url http://127.0.0.1:8000/v1 --model m"
     screen.problem(Problem("some-code", LONG, LONG, (LONG,), Fix(LONG, (command,))))
     lines = out.getvalue().splitlines()
-    assert f"       $ {command}" in lines
-    assert all(display_width(line) <= 40 for line in lines if "$" not in line)
+    assert all(display_width(line) <= 40 for line in lines)
+    _, _, copied = out.getvalue().partition("       $ ")
+    assert shlex.split(copied.replace("\\\n", "")) == command.split()
+
+
+def test_read_aloud_a_command_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "llm-setup clients apply codex --base-url http://127.0.0.1:8000/v1 --model m"
+    assert Screen(plain=True, out=Tty(), err=Tty(), env={}).command(command, "$ ") == [f"$ {command}"]
 
 
 def test_a_word_that_is_longer_than_a_line_stays_whole(of_columns: Callable[[int], tuple[Screen, Tty]]) -> None:

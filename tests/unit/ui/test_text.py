@@ -1,9 +1,11 @@
 """Columns: Chinese characters are two wide."""
 
+import shlex
+
 import pytest
 
 from wizard.cli.words import wrap_text
-from wizard.text import display_width, pad, pad_left, wrap
+from wizard.text import display_width, pad, pad_left, wrap, wrap_command
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,37 @@ def test_a_word_that_is_longer_than_the_line_is_not_cut() -> None:
 
 def test_paragraphs_of_help_are_kept_and_line_ends_in_chinese_are_no_blanks() -> None:
     assert wrap_text("一二\n三\n\nfour\nfive", 20, "  ", "  ", preserve_paragraphs=True) == "  一二三\n\n  four five"
+
+
+COMMAND = "llm-setup clients apply codex --base-url 'http://127.0.0.1:8000/a b/v1' --model Qwen/Qwen3-8B --scope user"
+
+
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_the_lines_of_a_long_command_copied_are_the_command(width: int) -> None:
+    lines = wrap_command(COMMAND, width, "       $ ", " " * 11)
+    assert len(lines) > 1
+    assert all(display_width(line) <= width for line in lines)
+    copied = "\n".join(lines).removeprefix("       $ ")
+    # A shell reads a backslash at a line's end as nothing.
+    assert shlex.split(copied.replace("\\\n", "")) == shlex.split(COMMAND)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("llm-setup doctor", id="short"),
+        pytest.param("cat <<'EOF' > file\n" + "x" * 50 + "\nEOF", id="several-lines"),
+        pytest.param("llm-setup serve --model Qwen/Qwen3-8B # the one that was there before", id="comment"),
+        pytest.param("echo 'a quote that is not closed, of more than forty columns", id="open-quote"),
+        pytest.param("x" * 60, id="one-long-word"),
+    ],
+)
+def test_what_cannot_be_broken_stays_as_it_is(command: str) -> None:
+    assert wrap_command(command, 40, "$ ", "    ") == [f"$ {command}"]
+
+
+def test_a_head_that_leaves_no_room_is_a_line_of_its_own() -> None:
+    assert wrap("a reason", 20, "  --a-long-flag 12345  ", "    ") == ["  --a-long-flag 12345", "    a reason"]
+    assert wrap("值的原因", 12, "  [bar-bar] ", "  ") == ["  [bar-bar]", "  值的原因"]
+    # A word that fits nowhere is no reason for an empty line.
+    assert wrap("/a/very/long/path/indeed", 20, "  ok ", "    ") == ["  ok /a/very/long/path/indeed"]
