@@ -190,8 +190,6 @@ def test_a_server_over_two_machines_says_what_its_model_says(
     scripts = export(tmp_path, machines[0], "--model", model, "--vllm", vllm_runtime, *pins)
     env = environment(tmp_path, [Path("/usr/sbin")], **CPU_ENVIRONMENT)
     env |= {"VLLM": str(vllm_command(tmp_path, vllm_runtime)), "VLLM_API_KEY": KEY, "PORT": "8000"}
-    if " " in str(vllm_runtime):
-        env["TORCH_COMPILE_DISABLE"] = "1"  # as `serve` does for a runtime below a folder with a blank
     logs = [tmp_path / f"node-{n}.log" for n in range(2)]
     nodes = [machine.start(logs[n], env, "sh", scripts / f"node-{n}.sh") for n, machine in enumerate(machines)]
     first, _ = machines

@@ -31,7 +31,7 @@ from wizard.serving.export import (
 )
 from wizard.serving.install_plan import TESTED_VERSION
 from wizard.serving.phases import patience_for
-from wizard.serving.start import without_flags
+from wizard.serving.start import HUB_VARIABLES, server_variables, without_flags
 from wizard.ui.screen import Screen
 
 _INSTALLABLE = "systemd-user"
@@ -176,6 +176,10 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         served_name = flag_value(arguments, "--served-model-name") or model
     build = choose_build(machine).build
     local = Path(model).expanduser()
+    environment = {name: world.env[name] for name in HUB_VARIABLES if world.env.get(name)} | environment
+    if local.is_dir():
+        environment.pop("VLLM_USE_MODELSCOPE", None)
+    runtime_folder = str(Path(python).parent.parent) if python else ""
     per_node = options.tensor_parallel_size or int(flag_value(arguments, "--tensor-parallel-size") or 1)
     tensor, pipeline = split_over_nodes(build, options.nodes, per_node)
     if options.nodes > 1:
@@ -191,6 +195,8 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         command=command,
         arguments=arguments,
         env=environment,
+        machine_env=server_variables(build, runtime_folder, environment, local_model=local.is_dir()),
+        container_env=server_variables(build, "", environment, local_model=local.is_dir()),
         model=model,
         model_folder=str(local) if local.is_dir() else "",
         served_name=served_name,

@@ -18,7 +18,7 @@ from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.serving import embedded
 from wizard.serving.runtime import Runtime
-from wizard.serving.start import DEFAULT_PORT, plan_environment
+from wizard.serving.start import ALWAYS, DEFAULT_PORT, plan_environment, server_variables
 from wizard.ui.screen import Screen
 
 
@@ -65,6 +65,12 @@ def plan_dry_run(world: World, screen: Screen, machine: Machine, answers: ServeA
     if runtime is not None:
         whole = plan_environment(world.env, runtime, env, local_model=Path(model).is_dir())
         serve = serve_words(world, runtime, answers.name, model, arguments, whole, tuple(env))
+        # What only keeps vLLM quiet is left out of what is shown.
+        env = {
+            name: whole[name]
+            for name in server_variables(runtime.build, runtime.folder, env, local_model=Path(model).is_dir())
+            if name not in ALWAYS
+        }
     port = answers.port or last_port(world, answers.name) or DEFAULT_PORT
     command = (*serve, model, "--host", answers.host, "--port", str(port), *arguments)
     name = flag_value(arguments, "--served-model-name") or served_name_of(model)

@@ -70,8 +70,9 @@ class ExportValues:
     container_arguments: the same, with files where a container finds them. connect_host: where a client on the same
     machine reaches it. wizard_env: variables that llm-setup itself needs to find its state.
     python: the runtime's interpreter, empty for one that is an image. model_folder: a local folder, empty for a hub
-    id. env: variables, without the key. key: the key itself, for files marked secret. key_file: where a file with the
-    key lies on this machine. wizard: argv of llm-setup here.
+    id. env: variables that were set for this server, without the key; machine_env, container_env: all that a start
+    sets, of the runtime here or in an image. key: the key itself, for files marked secret. key_file: where a file with
+    the key lies on this machine. wizard: argv of llm-setup here.
     gpus: how many the server uses (0: CPU build). shm_gib: shared memory for the processes of one server.
     startup_s: how long a start may take. nodes, master: of a multi-node start. node: this file's node, 0 first.
     """
@@ -80,6 +81,8 @@ class ExportValues:
     command: tuple[str, ...]
     arguments: tuple[str, ...]
     env: dict[str, str]
+    machine_env: dict[str, str]
+    container_env: dict[str, str]
     model: str
     model_folder: str
     served_name: str

@@ -15,6 +15,17 @@ PORTS_TRIED = 100
 
 # They belong to the interpreter or the shell that runs the wizard, and would lead the server's Python astray.
 _NOT_PASSED_ON = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "__PYVENV_LAUNCHER__", "LLM_SETUP_API_KEY")
+# What keeps vLLM quiet and its output whole, whatever is served.
+ALWAYS = {
+    # `python -m vllm...` in a folder that holds a `vllm` (a clone of its repository) must not take that one.
+    "PYTHONSAFEPATH": "1",
+    "PYTHONUNBUFFERED": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_LOGGING_COLOR": "0",
+}
+# Where models come from; an exported start without them would ask another hub than the one that was set.
+HUB_VARIABLES = ("HF_ENDPOINT", "VLLM_USE_MODELSCOPE", "MODELSCOPE_DOMAIN")
 
 
 def plan_command(
@@ -46,13 +57,34 @@ def without_flags(arguments: Sequence[str], flags: Sequence[str]) -> tuple[str, 
     return tuple(kept)
 
 
+def server_variables(
+    build: str, folder: str, added: Mapping[str, str], *, local_model: bool, own: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What every start sets, here or by an exported file: what keeps vLLM quiet and in its place, `added` last.
+
+    folder: the virtual environment's root; empty where vLLM is in an image. own: the user's variables, which win over
+    what is only a default. A model folder needs no hub: the offline switches spare it the attempt, which takes minutes
+    where a firewall swallows packets.
+    """
+    defaults: dict[str, str] = {}
+    if local_model:
+        defaults |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    if build == "cpu":
+        # Unset, the CPU build takes nearly all memory for its KV cache, and a wizard's first start takes the machine.
+        defaults["VLLM_CPU_KVCACHE_SPACE"] = "1"
+        if any(character.isspace() for character in folder):
+            # torch gives its own path to the compiler without quotes, and what it compiles at the first request fails
+            # with "at::vec has not been declared" (2.13, torch/_inductor/cpp_builder.py).
+            defaults["TORCH_COMPILE_DISABLE"] = "1"
+    return {**ALWAYS, **{name: (own or {}).get(name, value) for name, value in defaults.items()}, **added}
+
+
 def plan_environment(
     surroundings: Mapping[str, str], runtime: Runtime, added: Mapping[str, str], *, local_model: bool
 ) -> dict[str, str]:
-    """The server's environment, but for its key: the user's own, what keeps vLLM quiet and in its place, `added` last.
+    """The server's environment, but for its key: the user's own, and what every start sets.
 
-    A model folder needs no hub: the offline switches spare it the attempt, which takes minutes where a firewall
-    swallows packets. The runtime's own programs (ninja for kernels that are compiled late) come first on PATH.
+    The runtime's own programs (ninja for kernels that are compiled late) come first on PATH.
     """
     env = {name: value for name, value in surroundings.items() if name not in _NOT_PASSED_ON}
     if runtime.python:
@@ -60,26 +92,10 @@ def plan_environment(
         env["PATH"] = os.pathsep.join(word for word in (first, env.get("PATH", "")) if word)
     if runtime.folder:
         env["VIRTUAL_ENV"] = runtime.folder
-    # `python -m vllm...` in a folder that holds a `vllm` (a clone of its repository) must not take that one.
-    env["PYTHONSAFEPATH"] = "1"
-    env["PYTHONUNBUFFERED"] = "1"
-    env["VLLM_NO_USAGE_STATS"] = "1"
-    env["DO_NOT_TRACK"] = "1"
-    env["VLLM_LOGGING_COLOR"] = "0"
     if local_model:
         # With it vLLM imports ModelScope's client, which need not be there.
         env.pop("VLLM_USE_MODELSCOPE", None)
-        env.setdefault("HF_HUB_OFFLINE", "1")
-        env.setdefault("TRANSFORMERS_OFFLINE", "1")
-    if runtime.build == "cpu":
-        # Unset, the CPU build takes nearly all memory for its KV cache, and a wizard's first start takes the machine.
-        env.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-        if any(character.isspace() for character in runtime.folder):
-            # torch gives its own path to the compiler without quotes, and what it compiles at the first request fails
-            # with "at::vec has not been declared" (2.13, torch/_inductor/cpp_builder.py).
-            env.setdefault("TORCH_COMPILE_DISABLE", "1")
-    env.update(added)
-    return env
+    return env | server_variables(runtime.build, runtime.folder, added, local_model=local_model, own=env)
 
 
 def told_apart(record: ServerRecord, model: str, arguments: Sequence[str], host: str, port: int | None) -> str:

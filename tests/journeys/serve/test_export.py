@@ -26,6 +26,21 @@ def test_a_running_server_is_exported_as_it_was_started(place: Place) -> None:
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
+def test_an_exported_start_has_the_environment_that_serve_gives(place: Place) -> None:
+    place.env["HF_ENDPOINT"] = "https://mirror.test"
+    shown = json.loads(place.run("serve", "--dry-run", "--json", "--vllm", str(place.vllm)).stdout)["env"]
+    assert shown["TORCH_COMPILE_DISABLE"] == "1"  # this place has a blank in its name
+    given = ("--vllm", str(place.vllm), "--nodes", "2", "--master", "10.0.0.1", "--yes")
+    texts = {}
+    for kind in ("multi-node", "systemd-system", "compose", "kubernetes"):
+        folder = place.root / kind
+        assert place.run("export", kind, "--output", str(folder), *given).returncode == 0
+        texts[kind] = "".join(path.read_text() for path in sorted(folder.iterdir()))
+    for text in texts.values():
+        assert all(name in text for name in ("VLLM_NO_USAGE_STATS", "HF_HUB_OFFLINE", "https://mirror.test"))
+    assert [kind for kind, text in texts.items() if "TORCH_COMPILE_DISABLE" in text] == ["multi-node", "systemd-system"]
+
+
 def test_twice_is_once_and_what_differs_is_replaced_only_when_told(place: Place) -> None:
     folder = place.root / "out"
     given = ("export", "nginx", "--output", str(folder), "--public-name", "llm.lan", "--vllm", str(place.vllm))

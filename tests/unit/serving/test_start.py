@@ -8,7 +8,7 @@ import pytest
 
 from wizard.serving.record import ServerRecord
 from wizard.serving.runtime import Runtime
-from wizard.serving.start import flag_value, plan_command, plan_environment, told_apart, without_flags
+from wizard.serving.start import flag_value, plan_command, plan_environment, server_variables, told_apart, without_flags
 
 RUNTIME = Runtime(
     "own", "/venv/bin/python", "0.32.0", "cpu", "2.13.0+cpu", ("/venv/bin/python", "-m", "v", "serve"), "own", "/venv"
@@ -77,6 +77,14 @@ def test_below_a_folder_with_a_blank_torch_compiles_nothing() -> None:
     assert plan_environment({}, blank, {}, local_model=True)["TORCH_COMPILE_DISABLE"] == "1"
     assert plan_environment({"TORCH_COMPILE_DISABLE": "0"}, blank, {}, local_model=True)["TORCH_COMPILE_DISABLE"] == "0"
     assert "TORCH_COMPILE_DISABLE" not in plan_environment({}, RUNTIME, {}, local_model=True)
+
+
+def test_an_image_has_what_every_start_sets_and_nothing_of_this_machine() -> None:
+    assert server_variables("cpu", "/home/my user/venv", {"A": "b"}, local_model=True) == {
+        **server_variables("cpu", "", {"A": "b"}, local_model=True),
+        "TORCH_COMPILE_DISABLE": "1",
+    }
+    assert server_variables("cuda", "", {}, local_model=False).keys() & {"HF_HUB_OFFLINE", "PATH"} == set()
 
 
 def test_a_hub_model_may_go_online_and_a_gpu_build_chooses_its_own_cache() -> None:
