@@ -21,7 +21,7 @@ from types import NoneType
 from typing import Any
 
 from wizard.clients.edit import Receipt
-from wizard.effects.files import PRIVATE_MODE, Files, Staged
+from wizard.effects.files import PRIVATE_MODE, Files, Staged, make_folders
 from wizard.effects.lock import locked
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
@@ -290,7 +290,7 @@ class EditStore:
 
     def _make_private(self, folder: Path) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+            make_folders(folder, _PRIVATE_FOLDER)
             folder.chmod(_PRIVATE_FOLDER)
         except OSError as error:
             raise self._not_written(error) from error

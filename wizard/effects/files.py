@@ -70,9 +70,10 @@ class Files:
     def write_bytes(self, path: Path, content: bytes, *, mode: int | None = None) -> None:
         """Replace the file's content atomically.
 
-        A symlink stays one: its final target is replaced. An existing file keeps its mode and, where possible, its
-        owner, unless `mode` is given; a new file gets `mode` or what the umask leaves. Missing folders are made.
-        Raises OSError, with the old file untouched.
+        A symlink stays one: its final target is replaced. An existing file keeps its owner, its extended attributes
+        (access lists among them) and, unless `mode` is given, its mode; a new file gets `mode` or what the umask
+        leaves. Missing folders are made. Raises OSError, with the old file untouched: also where the file belongs to
+        another user, to whom the new one could not be given.
         """
         self.stage(path, content, mode=mode).commit()
 
@@ -84,7 +85,7 @@ class Files:
         import tempfile  # 4 ms, and most commands only read
 
         target = Path(os.path.realpath(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(target.parent)
         try:
             before: os.stat_result | None = target.stat()
         except FileNotFoundError:
@@ -98,15 +99,14 @@ class Files:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
-            if mode is not None:
-                staged.temporary.chmod(mode)
-            elif before is not None:
-                staged.temporary.chmod(stat.S_IMODE(before.st_mode))
+            if before is None:
+                own_like_folder(staged.temporary)
+                staged.temporary.chmod(0o666 & ~_umask() if mode is None else mode)
             else:
-                staged.temporary.chmod(0o666 & ~_umask())
-            if before is not None and hasattr(os, "chown"):
-                with contextlib.suppress(PermissionError):
-                    os.chown(name, before.st_uid, before.st_gid)
+                _own_like(staged.temporary, before, target)
+                _copy_attributes(target, staged.temporary)
+                # Last: an access list brings permission bits of its own, and a change of owner takes some away.
+                staged.temporary.chmod(stat.S_IMODE(before.st_mode) if mode is None else mode)
         except BaseException:
             staged.discard()
             raise
@@ -119,6 +119,53 @@ class Files:
     def remove(self, path: Path) -> None:
         """Delete a file; fine when it is not there."""
         path.unlink(missing_ok=True)
+
+
+def make_folders(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, with `mode` less the umask, and those above it that are not there; each is durable then.
+
+    What root makes in somebody's home belongs to that somebody: `sudo` must not lock the user out of it.
+    """
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for made in reversed(missing):
+        made.mkdir(mode=mode, exist_ok=True)
+        own_like_folder(made)
+        _sync_folder(made.parent)
+
+
+def own_like_folder(path: Path) -> None:
+    """For root: the owner of a new file or folder is that of the folder it is in."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        around = path.parent.stat()
+        if around.st_uid:
+            os.chown(path, around.st_uid, around.st_gid)
+
+
+def _own_like(new: Path, before: os.stat_result, target: Path) -> None:
+    """The owner and, where possible, the group of the file that is replaced. Raises PermissionError for the owner."""
+    if not hasattr(os, "chown"):
+        return
+    made = new.stat()
+    if made.st_uid != before.st_uid:
+        try:
+            os.chown(new, before.st_uid, -1)
+        except PermissionError as error:
+            raise PermissionError(error.errno, "it belongs to another user", str(target)) from error
+    if made.st_gid != before.st_gid:
+        with contextlib.suppress(PermissionError):  # a group of which one is no member
+            os.chown(new, -1, before.st_gid)
+
+
+def _copy_attributes(source: Path, to: Path) -> None:
+    """Extended attributes, as far as the file system and one's rights allow."""
+    if hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(source):
+                with contextlib.suppress(OSError):
+                    os.setxattr(to, name, os.getxattr(source, name))
 
 
 def measure_folder(folder: Path) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from wizard.effects.files import make_folders, own_like_folder
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
@@ -22,8 +23,9 @@ def locked(path: Path) -> Iterator[None]:
     Waits 10 s for another llm-setup that holds it, then raises ProblemError. Raises OSError where the file cannot be
     made. Not to be taken twice by one process.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+    make_folders(path.parent, _PRIVATE_FOLDER)
     with path.open("a+b") as handle:
+        own_like_folder(path)
         deadline = time.monotonic() + _WAIT_S
         while not _try_lock(handle.fileno()):
             if time.monotonic() > deadline:

@@ -6,7 +6,7 @@ import logging
 import logging.handlers
 from pathlib import Path
 
-from wizard.effects.files import PRIVATE_MODE
+from wizard.effects.files import PRIVATE_MODE, make_folders, own_like_folder
 from wizard.secret import redact
 
 LOGGER_NAME = "llm-setup"
@@ -26,8 +26,9 @@ class _LateFile(logging.handlers.RotatingFileHandler):
 
     def _open(self):  # type: ignore[no-untyped-def]
         path = Path(self.baseFilename)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         path.touch(mode=PRIVATE_MODE, exist_ok=True)
+        own_like_folder(path)
         return super()._open()
 
     def handleError(self, record: logging.LogRecord) -> None:

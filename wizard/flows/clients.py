@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from wizard.clients.edit import Edit, Receipt, register_secrets, show_difference
@@ -21,7 +23,7 @@ from wizard.effects.edits import Change, EditStore, missing_folders, private_mod
 from wizard.effects.installed import find_program, installed_version, library_version
 from wizard.effects.running import running_programs
 from wizard.effects.templates import read_client_folders
-from wizard.effects.worktree import exposed_in_git
+from wizard.effects.worktree import Exposed, exposed_in_git
 from wizard.effects.world import World
 from wizard.endpoint.model import Capability, Endpoint
 from wizard.flows.endpoints import find_lacking
@@ -477,16 +479,29 @@ def _judge_running(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
 
 def _judge_git(edits: Sequence[Edit]) -> tuple[Problem, ...]:
     return tuple(
-        Problem(
-            "key-in-git-work-tree",
-            t("`{path}` holds a key and lies in a git work tree that does not ignore it.", path=edit.path),
-            t("The next `git add` would publish the key."),
-            fix=Fix(t("Ignore the file."), (f"echo '/{name}' >> '{root / '.gitignore'}'",)),
-            severity="warning",
-        )
+        _exposed(edit.path, where)
         for edit in edits
         if edit.private and (where := exposed_in_git(edit.path)) is not None
-        for root, name in (where,)
+    )
+
+
+def _exposed(path: Path, where: Exposed) -> Problem:
+    # What has a meaning of its own in a rule of what to ignore stands for itself behind a backslash.
+    rule = "/" + re.sub(r"([\\*?\[\] ])", r"\\\1", where.name)
+    ignore = f"echo {quote(rule)} >> {quote(str(where.root / '.gitignore'))}"
+    forget = f"git -C {quote(str(where.root))} rm --cached --force --quiet -- {quote(where.name)}"
+    return Problem(
+        "key-in-git-work-tree",
+        t("`{path}` holds a key and lies in a git work tree that does not ignore it.", path=path),
+        t("The next commit would publish the key.")
+        if where.tracked
+        else t("The next `git add` would publish the key."),
+        () if path == where.root / where.name else (f"{path} -> {where.root / where.name}",),
+        Fix(
+            t("Take the file out of what is committed, and ignore it.") if where.tracked else t("Ignore the file."),
+            (*((forget,) if where.tracked else ()), ignore),
+        ),
+        "warning",
     )
 
 

@@ -250,6 +250,33 @@ def test_a_key_in_a_git_work_tree_is_said_until_it_is_ignored(make_home: Any, tm
     assert codes(home.apply("shell", scope="project")) == []
 
 
+def test_a_key_behind_a_link_into_a_git_work_tree_is_said(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"PATH": os.environ["PATH"]})
+    dotfiles = home.path / "dot files"
+    subprocess.run(["git", "init", "-q", dotfiles], check=True)
+    (dotfiles / "codex [1].toml").write_text("a = 1\n")
+    (home.path / ".codex").mkdir()
+    (home.path / ".codex/config.toml").symlink_to(dotfiles / "codex [1].toml")
+    (problem,) = home.apply("codex")[0].problems
+    assert problem.code == "key-in-git-work-tree"
+    assert str(dotfiles / "codex [1].toml") in problem.saw[0]
+    subprocess.run(["sh", "-c", problem.fix.commands[-1]], check=True)
+    assert codes(home.apply("codex")) == []
+
+
+def test_a_committed_file_is_not_safe_because_it_is_ignored(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"PATH": os.environ["PATH"]})
+    subprocess.run(["git", "init", "-q", home.project], check=True)
+    (home.project / ".env").write_text("A=1\n")
+    (home.project / ".gitignore").write_text("/.env\n")
+    subprocess.run(["git", "-C", home.project, "add", "--force", ".env"], check=True)
+    (problem,) = home.apply("shell", scope="project")[0].problems
+    assert problem.code == "key-in-git-work-tree"
+    for command in problem.fix.commands:
+        subprocess.run(["sh", "-c", command], check=True)
+    assert codes(home.apply("shell", scope="project")) == []
+
+
 def test_a_scope_that_the_client_ignores_is_refused(home: Any) -> None:
     with pytest.raises(ProblemError) as caught:
         home.apply("codex", scope="project")
