@@ -63,7 +63,7 @@ def all_pages(chinese: Say | None = None) -> dict[Path, str]:
             pages[DOCS / relative] = _whole(relative, text)
         for relative, text in module.pages(chinese or InChinese()).items():
             if relative.endswith(".md"):
-                pages[DOCS / relative.replace(".md", ".zh.md")] = _whole(relative, _chinese_marks(text))
+                pages[DOCS / relative.replace(".md", ".zh.md")] = _whole(relative, _chinese_links(_chinese_marks(text)))
     return pages
 
 
@@ -72,6 +72,11 @@ def _chinese_marks(text: str) -> str:
     parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
     prose = [re.sub(r"(?<=[。；：，）])[ ](?=\S)", "", re.sub(r"`\. (?=\S)", "`。", part)) for part in parts[::2]]
     return "".join(prose[n // 2] if n % 2 == 0 else part for n, part in enumerate(parts))
+
+
+def _chinese_links(text: str) -> str:
+    """To the Chinese pages: a Chinese page is beside every English one."""
+    return re.sub(r"(\]\((?![a-z]+:)[^)\s#]+?)(?<!\.zh)\.md(?=[)#])", r"\1.zh.md", text)
 
 
 def _whole(relative: str, text: str) -> str:

@@ -4,22 +4,11 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Tables of data, and what is for those who change the project: the site shows the English page in both languages.
-ENGLISH_ONLY = (
-    "docs/reference/client-toml.md",
-    "docs/reference/gpus.md",
-    "docs/reference/models.md",
-    "docs/reference/vllm-flags.md",
-    "docs/explanation/decisions/",
-    "docs/explanation/measured.md",
-    "docs/explanation/translating.md",
-)
 
 
 def pages() -> list[Path]:
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    names = [path.relative_to(ROOT).as_posix() for path in found if not path.stem.endswith(".zh")]
-    return [ROOT / name for name in names if not name.startswith(ENGLISH_ONLY)]
+    return [path for path in found if not path.stem.endswith(".zh")]
 
 
 def chinese(page: Path) -> Path:

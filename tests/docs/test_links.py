@@ -40,6 +40,18 @@ def test_every_relative_link_leads_to_a_file_and_a_heading() -> None:
     assert len(PAGES) > 50
 
 
+def test_a_chinese_page_leads_to_chinese_pages() -> None:
+    """But for the changes, and where a page names the other language's."""
+    leads_out = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in PAGES
+        if page.stem.endswith(".zh")
+        for link in links(page)
+        if (target := page.parent / link.partition("#")[0]).suffix == ".md" and not target.stem.endswith(".zh")
+    ]
+    assert leads_out == ["README.zh.md: README.md", "README.zh.md: CHANGELOG.md"]
+
+
 def test_links_do_not_leave_the_project() -> None:
     """What is built into a site or unpacked from an archive has nothing above it."""
     outside = [
