@@ -122,16 +122,17 @@ class Files:
 
 
 def make_folders(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder, with `mode` less the umask, and those above it that are not there; each is durable then.
+    """Make a folder, with `mode` less the umask, and those above it that are not there, as usual; all are durable then.
 
     What root makes in somebody's home belongs to that somebody: `sudo` must not lock the user out of it.
     """
     missing: list[Path] = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
+    above = folder
+    while not above.exists():
+        missing.append(above)
+        above = above.parent
     for made in reversed(missing):
-        made.mkdir(mode=mode, exist_ok=True)
+        made.mkdir(mode=mode if made == folder else 0o777, exist_ok=True)
         own_like_folder(made)
         _sync_folder(made.parent)
 

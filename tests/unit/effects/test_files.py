@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wizard.effects.files import Files, measure_folder
+from wizard.effects.files import Files, make_folders, measure_folder
 from wizard.effects.lock import locked
 
 
@@ -100,3 +100,11 @@ def test_a_file_of_another_user_is_refused_and_stays(tmp_path: Path, monkeypatch
     with pytest.raises(PermissionError, match="belongs to another user"):
         Files().write_bytes(path, b"ours")
     assert [(entry.name, entry.read_bytes()) for entry in tmp_path.iterdir()] == [("settings.json", b"theirs")]
+
+
+def test_folders_above_a_private_one_are_as_usual(tmp_path: Path) -> None:
+    usual = tmp_path / "usual"
+    usual.mkdir()
+    make_folders(tmp_path / "a" / "b" / "private", 0o700)
+    modes = [stat.S_IMODE((tmp_path / path).stat().st_mode) for path in ("a", "a/b", "a/b/private")]
+    assert modes == [*2 * [stat.S_IMODE(usual.stat().st_mode)], 0o700]
