@@ -23,24 +23,24 @@ def judge_fit(
 
     lacking: protocols that the endpoint was asked for and does not have.
     """
-    return (*_judge_room(spec, endpoint), *_judge_protocols(spec, endpoint, lacking))
+    return (*judge_room(spec, endpoint.max_model_len), *_judge_protocols(spec, endpoint, lacking))
 
 
-def _judge_room(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
-    room = endpoint.max_model_len
+def judge_room(spec: ClientSpec, room: int | None) -> tuple[Problem, ...]:
+    """Whether a context of `room` tokens (None: not known) is enough for this client; of a server, or of a plan."""
     if room is None or room >= spec.minimum_context_tokens:
         return ()
     first = spec.first_request_tokens
     if room <= first:
         what = t(
-            "{title} cannot start on this server: its first request is about {first} tokens, the context holds {room}.",
+            "{title} gets no answer in this context: its first request is about {first} tokens, and it holds {room}.",
             title=spec.title,
             first=first,
             room=room,
         )
     else:
         what = t(
-            "{title} has little room on this server: the context holds {room} tokens, {minimum} is the least.",
+            "{title} has little room in this context: it holds {room} tokens, {minimum} are the least to work with.",
             title=spec.title,
             room=room,
             minimum=spec.minimum_context_tokens,
@@ -52,8 +52,11 @@ def _judge_room(spec: ClientSpec, endpoint: Endpoint) -> tuple[Problem, ...]:
             t("System prompt and tool descriptions of the client take their room before the first word of yours."),
             (f"max_model_len {room}",),
             Fix(
-                t("Serve with a larger context, or take a client that needs less (aider, Continue, pi)."),
-                (f"llm-setup plan {endpoint.model} --for {spec.name}",),
+                t(
+                    "Serve with a larger context, a model that has one, or take a client that needs less (aider, "
+                    "Continue, pi)."
+                ),
+                (f"llm-setup models --for {spec.name}",),
             ),
             "warning",
         ),

@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from wizard.clients.fit import judge_room
 from wizard.effects.hub import Hub, HubCache, ModelFolder
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply
@@ -36,6 +37,7 @@ from wizard.text import display_width
 from wizard.ui.screen import Screen
 
 if TYPE_CHECKING:
+    from wizard.clients.spec import ClientSpec
     from wizard.planning.tensors import TensorSizes
 
 # The whole talk with a hub; what it has not told by then is estimated.
@@ -74,11 +76,15 @@ def plan_for(
         machine = observe_machine(world)
     starts = () if machine.described else parse_starts(world.files.read_bytes(_starts_file(world)))
     intent = intent or Intent()
-    if intent.clients and not intent.least_tokens:
-        intent = replace(intent, least_tokens=_least_tokens(world, intent.clients))
+    specs = _specs(world, intent.clients)
+    if specs and not intent.least_tokens:
+        intent = replace(intent, least_tokens=max(spec.minimum_context_tokens for spec in specs))
     if intent.lora_modules and not intent.lora_rank:
         intent = replace(intent, lora_rank=_largest_rank(world, intent.lora_modules))
-    return plan_serve(machine, facts, intent, starts)
+    plan = plan_serve(machine, facts, intent, starts)
+    # As it is judged before a client's file is written.
+    room = plan.max_model_len if plan.fits else None
+    return replace(plan, warnings=(*plan.warnings, *(p.what for spec in specs for p in judge_room(spec, room))))
 
 
 def _largest_rank(world: World, modules: tuple[str, ...]) -> int:
@@ -114,11 +120,13 @@ def remember_start(world: World, plan: ServePlan, *, kv_gib: float | None, weigh
         world.files.write_bytes(path, render_starts(after))
 
 
-def _least_tokens(world: World, names: tuple[str, ...]) -> int:
-    """The smallest context that all these clients work in. Raises ProblemError for a client that nobody knows."""
+def _specs(world: World, names: tuple[str, ...]) -> tuple[ClientSpec, ...]:
+    """The specs of these clients. Raises ProblemError for a client that nobody knows."""
+    if not names:
+        return ()
     from wizard.flows.clients import choose_clients, load_clients
 
-    return max((one.spec.minimum_context_tokens for one in choose_clients(load_clients(world), names)), default=0)
+    return tuple(client.spec for client in choose_clients(load_clients(world), names))
 
 
 def observe_model(world: World, model: str, source: ModelSource) -> ModelFacts:

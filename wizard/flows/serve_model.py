@@ -256,7 +256,7 @@ def _embedded_plan(
 
     pins = pins_of(_embedded_arguments(model, answers))
     space = int(_embedded_environment(world, model)["VLLM_CPU_KVCACHE_SPACE"])
-    intent = Intent(vllm_version=version, pins=pins, kv_space_gib=space)
+    intent = Intent(clients=answers.clients, vllm_version=version, pins=pins, kv_space_gib=space)
     plan = plan_for(world, name, machine=machine, intent=intent)
     why = reasons()
     given = {pin.flag for pin in answers.pins}

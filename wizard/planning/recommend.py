@@ -183,7 +183,6 @@ def _choose_gpu(
         _note_split(outcome.knobs, len(gpus), notes, warnings)
     warnings += [*base.draft.warnings, *_unread_version(version)]
     _warn_about(machine, facts, intent, outcome, warnings)
-    _warn_clients(intent, outcome, warnings)
     return Choice(outcome, auto, notes, tuple(warnings))
 
 
@@ -419,18 +418,6 @@ def _unread_version(version: Version) -> tuple[str, ...]:
     )
 
 
-def _warn_clients(intent: Intent, outcome: Outcome, warnings: list[str]) -> None:
-    if intent.clients and outcome.max_model_len < intent.least_tokens:
-        warnings.append(
-            t(
-                "{clients} need a context of {least} tokens; this one holds {length}.",
-                clients=", ".join(intent.clients),
-                least=intent.least_tokens,
-                length=outcome.max_model_len,
-            )
-        )
-
-
 def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
     """A server without a GPU: bfloat16 or float32 on the processor, the cache in ordinary memory."""
     version = planned_version(intent)
@@ -474,7 +461,6 @@ def _choose_cpu(machine: Machine, facts: ModelFacts, intent: Intent) -> Choice:
     if auto and pinned_length(intent) is None:
         # The cache's size is exact here, so the longest context is a plain number.
         outcome, auto = evaluate(facts, replace(outcome.knobs, max_model_len=outcome.longest)), False
-    _warn_clients(intent, outcome, warnings)
     notes["kv_space"] = t(
         "{gib:.0f} GiB of memory hold the context; unset, vLLM takes nearly all memory.", gib=knobs.kv_space_gib or 0
     )

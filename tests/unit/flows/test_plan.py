@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from wizard.clients.fit import judge_fit
 from wizard.effects.world import World
+from wizard.endpoint.model import Endpoint
+from wizard.flows.clients import choose_clients, load_clients
 from wizard.flows.plan import ModelSource, PlanQuestion, observe_model, plan_command, plan_for, remember_start
 from wizard.hardware.describe import describe_machine
 from wizard.planning.intent import Intent
@@ -269,9 +272,19 @@ def test_the_hub_is_asked_first_where_the_user_wants_it(hub_world: World, hub: T
     assert (facts.layers, facts.source) == (2, "hub")
 
 
-def test_clients_bring_their_smallest_context(world: World, folder: Path) -> None:
-    plan = plan_for(world, str(folder), machine=describe_machine("L4"), intent=Intent(clients=("codex",)))
-    assert any("codex" in warning for warning in plan.warnings)
+@pytest.mark.parametrize("length", [8192, 16_384, 32_768])
+def test_a_plan_says_of_a_client_what_is_said_before_its_files_are_written(
+    world: World, folder: Path, length: int
+) -> None:
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "max_position_embeddings": length}))
+    plan = plan_for(world, str(folder), machine=describe_machine("L4"), intent=Intent(clients=("codex", "aider")))
+    assert plan.max_model_len == length
+    endpoint = Endpoint("e", "http://127.0.0.1:8000/v1", None, "m", max_model_len=length)
+    specs = [client.spec for client in choose_clients(load_clients(world), ("codex", "aider"))]
+    lacking = [problem for spec in specs for problem in judge_fit(spec, endpoint)]
+    said = [problem.what for problem in lacking if problem.code == "context-too-small-for-client"]
+    assert [warning for warning in plan.warnings if "Codex" in warning or "aider" in warning] == said
+    assert len(said) == (1 if length < 32_768 else 0)
 
 
 def asked(folder: Path, **changes: Any) -> PlanQuestion:

@@ -251,13 +251,6 @@ def test_an_fp8_cache_is_not_offered_to_gpus_without_fp8(facts: Facts, gpu_machi
     assert not any("FP8" in other.change for other in plan.alternatives)
 
 
-def test_clients_that_need_more_room_are_named(facts: Facts, gpu_machine: Gpu) -> None:
-    intent = Intent(clients=("codex",), least_tokens=32_768)
-    made = facts(gib=14.96, max_position_embeddings=8192)
-    plan = plan_serve(gpu_machine("H100"), made, intent)
-    assert any("codex" in warning and "32768" in warning for warning in plan.warnings)
-
-
 @pytest.mark.parametrize(("wish", "flag"), [("latency", "--max-num-seqs"), ("throughput", "--max-num-batched-tokens")])
 def test_wishes_change_what_is_chosen(facts: Facts, gpu_machine: Gpu, wish: Any, flag: str) -> None:
     assert plan_serve(gpu_machine("L40S"), facts(gib=14.96), Intent()).flag(flag) is None
