@@ -83,8 +83,21 @@ def describe_machine(
             for index in range(gpus)
         ),
         links=links,
+        wsl=_reports_as_windows(entry, total) or bool(re.search(r"\bwsl ?2?\b", (gpu or "").lower())),
         described=True,
     )
+
+
+# Windows' driver, and so WSL2, reports the whole memory of a card; Linux keeps some 2% of it (an RTX 4090: 23.99 and
+# 23.52 GiB, an RTX 5090: 31.84 and 31.36).
+_WHOLE_MEMORY = 0.9925
+
+
+def _reports_as_windows(entry: catalog.GpuEntry | None, total: float | None) -> bool:
+    """Whether a card that people put into their own computers has as much memory as only Windows says."""
+    if entry is None or entry.vendor != "nvidia" or entry.memory_kind != "gddr" or total is None:
+        return False
+    return _WHOLE_MEMORY <= total / entry.nameplate_gb <= 1.0
 
 
 def _check(gpus: int, memory_gib: float | None, free_gib: float | None, compute_capability: str | None) -> None:

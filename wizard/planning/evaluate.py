@@ -22,7 +22,7 @@ Device = Literal["cuda", "rocm", "xpu", "cpu"]
 
 # A range of so many standard errors held nine of ten real starts.
 _RANGE_SIGMAS = 1.65
-# What a recommendation counts on: one start in six has less.
+# What a recommendation counts on, beside half of what compiling may take: one start in six has less.
 _CAREFUL_SIGMAS = 1.0
 # Versions differ by more than starts of one version do; so much wider is the range when nobody said which will run.
 _UNKNOWN_VERSION = 2.5
@@ -187,14 +187,17 @@ def evaluate(facts: ModelFacts, knobs: Knobs) -> Outcome:
     guessed = not budget.measured and (not knobs.version_told or is_unread(knobs.version))
     spread = 0.0 if exact else _RANGE_SIGMAS * budget.sigma_gib * (_UNKNOWN_VERSION if guessed else 1.0)
     longest = layout.longest(_bytes(knobs, budget), facts.max_position)
-    careful = 0.0 if exact else _CAREFUL_SIGMAS * budget.sigma_gib
+    # The first start of these settings compiles.
+    careful = 0.0 if exact else _CAREFUL_SIGMAS * budget.sigma_gib + budget.cold_gib / 2
+    below = 0.0 if exact else math.hypot(spread, budget.cold_gib)
+    above = 0.0 if exact else math.hypot(spread, budget.warm_gib)
     longest_low = layout.longest(_bytes(knobs, budget, -careful), facts.max_position)
     if not knobs.max_model_len:
         length = max(1, longest)
     blocks = knobs.blocks_pinned or layout.blocks(_bytes(knobs, budget))
     tokens = layout.printed_tokens(blocks, length)
-    low = layout.printed_tokens(layout.blocks(_bytes(knobs, budget, -spread)), length)
-    high = layout.printed_tokens(layout.blocks(_bytes(knobs, budget, spread)), length)
+    low = layout.printed_tokens(layout.blocks(_bytes(knobs, budget, -below)), length)
+    high = layout.printed_tokens(layout.blocks(_bytes(knobs, budget, above)), length)
     return Outcome(
         knobs=knobs,
         max_model_len=length,
@@ -258,6 +261,8 @@ def _as_measured(estimate: Budget, start: MeasuredStart) -> Budget:
         activation_gib=estimate.activation_gib + min(0.0, start.rest_gib - known),
         ranks=tuple(replace(rank, kv_gib=kv) for rank in estimate.ranks),
         sigma_gib=_MEASURED_SIGMA_GIB,
+        cold_gib=0.0,
+        warm_gib=0.0,
         measured=True,
     )
 

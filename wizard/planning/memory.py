@@ -72,7 +72,8 @@ class Budget:
     """The budget of the fullest rank, and what each pipeline rank has left for the cache.
 
     graphs_gib: reserved before the cache is sized (0 where a version does not); graphs_real_gib: what capturing takes.
-    other_gib: CUDA libraries, communication, buffers that live as long as the engine.
+    other_gib: CUDA libraries, communication, buffers that live as long as the engine. cold_gib, warm_gib: what
+    a start that compiles may take more than that, and one that finds the compiler's cache less.
     """
 
     requested_gib: float
@@ -84,6 +85,8 @@ class Budget:
     ranks: tuple[Rank, ...]
     sigma_gib: float
     measured: bool = False
+    cold_gib: float = 0.0
+    warm_gib: float = 0.0
 
     @property
     def kv_gib(self) -> float:
@@ -435,7 +438,7 @@ def activation_gib(facts: ModelFacts, engine: Engine, *, first: bool = True, las
         inner *= 2
     layer = tokens * 3 * inner / engine.tensor_parallel * width / GIB + _HIDDEN_IN_LAYER * hidden + workspace
     if v0:
-        layer = tokens * (3 * inner / engine.tensor_parallel + 1.2 * facts.hidden_size) * width / GIB + workspace
+        layer = tokens * (3 * inner / engine.tensor_parallel + 3 * facts.hidden_size) * width / GIB + workspace
     between = 2 * hidden if engine.pipeline_parallel > 1 else 0.0
     peak = max(encoder, layer + between + encoder_kept)
     if last:
@@ -488,15 +491,18 @@ def graphs_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     reserved = 0.05 + share * (5.0e-6 * min(depth, 250_000) + 1.2e-6 * max(0.0, depth - 250_000))
     real = 0.35 + 2.2e-6 * min(depth, 300_000) + 1.2e-6 * max(0.0, depth - 300_000) + (0.6 if facts.is_moe else 0.0)
     real += 0.3 if engine.max_num_seqs > 512 else 0.0
-    return (reserved if rule(engine.version, "graphs-reserved") else 0.0), real
+    counted = rule(engine.version, "graphs-reserved")
+    if _runner(facts, engine) == "v2":
+        counted = counted and rule(engine.version, "v2-graphs-reserved")
+    return (reserved if counted else 0.0), real
 
 
 def other_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     """(GiB outside of torch and of lasting buffers, its standard error).
 
     CUDA libraries, NCCL and FlashInfer's all-reduce buffers; the second runner's penalty tables. Read from the
-    "non-torch" figures of start-up logs: one GPU 0.13 before and 0.25 from 0.18 on; NVLinked Hopper 0.55, then 2.1
-    with the fused all-reduce; PCIe 0.21, then 0.75; a pipeline 0.07.
+    "non-torch" figures of start-up logs: one GPU 0.01 to 0.35 of V0, 0.13 before and 0.25 from 0.18 on, under WSL2 0.06
+    to 0.6; NVLinked Hopper 0.55, then 2.1 with the fused all-reduce; PCIe 0.21, then 0.75; a pipeline 0.07.
     """
     recent = engine.version.numbers >= (0, 18, 0)
     if engine.tensor_parallel > 1:
@@ -506,10 +512,10 @@ def other_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
             base, error = base + 1.4 + 0.03 * math.log2(engine.tensor_parallel), 0.15
     elif engine.pipeline_parallel > 1:
         base, error = 0.07, 0.05
-    elif engine.wsl:
-        base, error = 0.06, 0.15
+    elif rule(engine.version, "engine") == "v0":
+        base, error = 0.06, 0.12
     else:
-        base, error = (0.25 if recent else 0.13), 0.06
+        base, error = (0.25 if recent else 0.13), (0.2 if engine.wsl else 0.06)
         if facts.vocab_size % 2:
             # An odd row length keeps the logits from aligned kernels; seen: 0.21 more (Granite 3, vocabulary 49155).
             base += 0.21
@@ -522,9 +528,23 @@ def other_gib(facts: ModelFacts, engine: Engine) -> tuple[float, float]:
     return base + kept, error
 
 
-# A start that compiles measures more than one that finds the compiler's cache: 0.5 GiB outside of torch and 0.45 at the
-# peak in one pair of starts of v0.29.0, which differ in nothing else. A plan does not know which one it will be.
-_COMPILE_CACHE_GIB = 0.25
+# Copies of the token tables that a compiling start of the second runner holds within its profile, where a start that
+# finds the compiler's cache holds none: the compiler tries its kernels on tensors of the weights' sizes. Pairs of one
+# start with and without the cache, in tables a rank: 1.8 and 1.8 (RTX 5090, Qwen3 32B and 14B AWQ, v0.28.0), 1.1
+# (RTX 8000, Qwen3.8 27B), 0.7 (L40S, Qwen3 14B, v0.28.0), 0.7 (two RTX 4090, Qwen3 32B AWQ, v0.28.0, issue 54383), none
+# (V100); tens of GiB for a model with tables of n-grams (issue 54122). Fixes are open: pull requests 54209, 54479.
+_COLD_TABLES_MOST = 2.0
+# A plan does not know whether the start will compile: 0.7, the middle of those pairs, for the two of nine starts of the
+# second runner that were seen to.
+_COLD_TABLES_EXPECTED = 0.15
+
+
+def _compiled_table_gib(facts: ModelFacts, engine: Engine) -> float:
+    """GiB of one copy of the token tables on a rank, 0 where compiling leaves the profile alone."""
+    if engine.enforce_eager or _runner(facts, engine) != "v2":
+        return 0.0
+    head = 0 if facts.tie_word_embeddings else embedding_parameters(facts)
+    return (_table_parameters(facts) - head) * element_bytes(engine.dtype) / engine.tensor_parallel / GIB
 
 
 def _weights_error(facts: ModelFacts) -> float:
@@ -536,6 +556,9 @@ def _weights_error(facts: ModelFacts) -> float:
         return 0.042 if facts.quantization else 0.035
     if facts.quantization is None:
         return 0.005
+    if facts.quantization.method == "bitsandbytes":
+        # Its scales are stored in 32 or in 8 bits, and loaders widen the narrow ones or leave them.
+        return 0.05
     bits = facts.quantization.weight_bits or 8
     return 0.012 if bits >= 8 or facts.tensors_read else 0.03
 
@@ -546,6 +569,8 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
     weights = rank_weights_gib(facts, engine)
     reserved, real = graphs_gib(facts, engine)
     other, other_error = other_gib(facts, engine)
+    table = _compiled_table_gib(facts, engine)
+    other += _COLD_TABLES_EXPECTED * table
     ranks = []
     for number, weight in enumerate(weights):
         last = number == len(weights) - 1
@@ -564,7 +589,6 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
         0.003 * engine.total_gib,
         0.05 * max(0.0, worst.kv_gib) if facts.compress_ratios else 0.0,
         by_chance if rule(engine.version, "sampler-by-chance") else 0.0,
-        _COMPILE_CACHE_GIB if rule(engine.version, "graphs-reserved") and not engine.enforce_eager else 0.0,
     )
     return Budget(
         requested_gib=requested,
@@ -575,4 +599,6 @@ def memory_budget(facts: ModelFacts, engine: Engine) -> Budget:
         other_gib=other,
         ranks=tuple(ranks),
         sigma_gib=sigma,
+        cold_gib=(_COLD_TABLES_MOST - _COLD_TABLES_EXPECTED) * table,
+        warm_gib=_COLD_TABLES_EXPECTED * table,
     )

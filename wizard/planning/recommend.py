@@ -398,8 +398,16 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
     if not facts.checkpoint_bytes:
         warnings.append(t("The size of the weights is computed from the model's shape, not read from its files."))
     if outcome.starts and knobs.max_model_len and outcome.longest_low < outcome.max_model_len:
+        cold = outcome.budget.cold_gib
         warnings.append(
             t(
+                "It is close: a first start compiles and may measure {gib:.1f} GiB more; the longest context is then"
+                " {low} tokens. Start it a second time before asking for less.",
+                gib=cold / 2,
+                low=outcome.longest_low,
+            )
+            if cold / 2 > outcome.budget.sigma_gib
+            else t(
                 "It is close: if memory turns out a little less, the longest context is {low} tokens.",
                 low=outcome.longest_low,
             )

@@ -73,6 +73,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("graphs-reserved", (0, 0, 0), False, "vllm/envs.py v0.19.0 VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
     Row("graphs-reserved", (0, 20, 0), True, "vllm/envs.py v0.20.0 VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
+    # The second runner's estimate was a stub for a while.
+    Row("v2-graphs-reserved", (0, 0, 0), False, "vllm/v1/worker/gpu/model_runner.py v0.28.0 profile_cudagraph_memory"),
+    Row("v2-graphs-reserved", (0, 29, 0), True, "vllm/v1/worker/gpu/cudagraph_utils.py v0.29.0; PR 53306"),
     # Whether layers of several kinds get groups of their own, or all count as full attention.
     Row("groups", (0, 0, 0), False, "vllm/v1/core/kv_cache_utils.py v0.8.5 unify_hybrid_kv_cache_specs"),
     Row("groups", (0, 9, 2), True, "vllm/v1/core/kv_cache_utils.py v0.9.2 _get_kv_cache_config_uniform_page_size"),

@@ -83,3 +83,13 @@ def test_a_name_like_none_leads_to_the_list_of_gpus() -> None:
     assert caught.value.problem.fix is not None
     assert "docs/reference/gpus.md" in caught.value.problem.fix.text
     assert "Quadro" not in caught.value.problem.fix.text
+
+
+@pytest.mark.parametrize(("memory", "windows"), [(23.99, True), (23.52, False), (20.0, False), (25.0, False)])
+def test_a_card_with_all_its_memory_is_seen_through_the_driver_of_windows(memory: float, windows: bool) -> None:
+    assert describe_machine("RTX 4090", memory_gib=memory).wsl is windows
+
+
+def test_a_card_of_a_server_is_not_taken_for_one_under_windows() -> None:
+    assert not describe_machine("H100", memory_gib=80.0).wsl
+    assert describe_machine("16GB WSL2 GPU", memory_gib=15.99).wsl

@@ -93,9 +93,29 @@ def test_graphs_are_reserved_from_020_on_and_not_in_eager_mode(facts: Facts) -> 
 def test_few_sequences_capture_small_graphs(facts: Facts) -> None:
     # Qwen3.6-27B on two RTX 3090: 0.13 GiB for graphs of 16 tokens, 0.17 for 32.
     made = facts(gib=14.957, num_hidden_layers=64, hidden_size=5120)
-    assert graphs_gib(made, h100("0.24.0", max_num_seqs=8))[0] == pytest.approx(0.13, abs=0.05)
-    assert graphs_gib(made, h100("0.24.0", max_num_seqs=16))[0] == pytest.approx(0.17, abs=0.05)
-    assert graphs_gib(made, h100("0.24.0", max_num_seqs=256))[0] > 1
+    assert graphs_gib(made, h100("0.22.0", max_num_seqs=8))[0] == pytest.approx(0.13, abs=0.05)
+    assert graphs_gib(made, h100("0.22.0", max_num_seqs=16))[0] == pytest.approx(0.17, abs=0.05)
+    assert graphs_gib(made, h100("0.22.0", max_num_seqs=256))[0] > 1
+
+
+def test_the_second_runner_reserves_nothing_for_graphs_up_to_0_28(facts: Facts) -> None:
+    # Two RTX 4090 with Qwen3-32B-AWQ and 0.28: 10.38 GiB of 19.99 less 9.03 of weights leave 0.58 for all the rest.
+    made = facts(gib=14.957)
+    assert graphs_gib(made, h100("0.28.0"))[0] == 0
+    assert graphs_gib(made, h100("0.29.0"))[0] > 0.3
+    assert graphs_gib(facts("qwen3.5-4b", gib=8.68), h100("0.28.0"))[0] > 0.3, "a hybrid has the first runner there"
+
+
+def test_a_start_that_compiles_may_take_copies_of_the_token_table(facts: Facts) -> None:
+    # An RTX 5090 with Qwen3-32B-AWQ and 0.28: 2.55 GiB more than with the compiler's cache; its table has 1.45.
+    made = facts(gib=27.511, **QWEN3_14B)
+    table = 151936 * 5120 * 2 / 2**30
+    budget = memory_budget(made, h100("0.28.0"))
+    assert budget.cold_gib + budget.warm_gib == pytest.approx(2 * table)
+    assert budget.cold_gib > 10 * budget.warm_gib
+    assert memory_budget(made, h100("0.28.0", tensor_parallel=2)).cold_gib == pytest.approx(budget.cold_gib / 2)
+    assert memory_budget(made, h100("0.28.0", enforce_eager=True)).cold_gib == 0
+    assert memory_budget(made, h100("0.19.0")).cold_gib == 0
 
 
 def test_a_video_model_profiles_as_long_a_video_as_the_context_holds(facts: Facts) -> None:
@@ -169,7 +189,7 @@ def test_the_second_runner_keeps_tables_for_penalties(facts: Facts) -> None:
     old = memory_budget(facts(gib=27.511, **QWEN3_14B), h100("0.21.0"))
     new = memory_budget(facts(gib=27.511, **QWEN3_14B), h100("0.28.0"))
     table = 1024 * 151936 * 4.125 / 2**30
-    assert new.other_gib == pytest.approx(old.other_gib + table, abs=0.01)
+    assert new.other_gib - new.warm_gib == pytest.approx(old.other_gib + table, abs=0.01)
     assert new.activation_gib < old.activation_gib
 
 
@@ -178,14 +198,15 @@ def test_an_unmeasured_checkpoint_widens_the_range(facts: Facts) -> None:
 
 
 def test_v0_profiles_a_whole_context_at_once_up_to_32k(facts: Facts) -> None:
-    # An RTX 3090 with Llama 3.1 8B, December 2024: 1.72 GiB for 20,000 tokens, 2.64 for 29,000. Above, the sampler's
-    # 256 sequences are the most: 1.26 GiB on an H100 with 0.6.5.
+    # An RTX 3090 with Llama 3.1 8B, December 2024: of 21.22 GiB, 3.81 are left at 20,000 tokens and 2.89 at 29,000, the
+    # weights take 14.99 and 0.35 are not torch's. Above 32k, the sampler's 256 sequences are the most: 1.26 GiB on an
+    # H100 with 0.6.5.
     def active(length: int) -> float:
         engine = Engine(parse_version("0.6.4"), 23.58, 0.9, max_model_len=length)
         return memory_budget(facts(gib=14.957), engine).activation_gib
 
-    assert active(20_000) == pytest.approx(1.72, abs=0.15)
-    assert active(29_000) == pytest.approx(2.64, abs=0.1)
+    assert active(20_000) == pytest.approx(2.07, abs=0.1)
+    assert active(29_000) == pytest.approx(2.99, abs=0.1)
     assert active(35_000) == pytest.approx(1.26, abs=0.05)
 
 

@@ -408,9 +408,29 @@ def test_a_version_that_nobody_has_read_widens_the_range_and_is_said(facts: Fact
     assert not any("0.33.1" in warning for warning in known.warnings)
     assert any("0.41.0 is newer than 0.33.0" in warning for warning in later.warnings)
     assert later.memory.kv_tokens == known.memory.kv_tokens
-    assert later.memory.kv_tokens_high - later.memory.kv_tokens_low > 2 * (
-        known.memory.kv_tokens_high - known.memory.kv_tokens_low
+    assert later.memory.kv_tokens_high - later.memory.kv_tokens > 1.5 * (
+        known.memory.kv_tokens_high - known.memory.kv_tokens
     )
+    assert later.memory.kv_tokens_low < known.memory.kv_tokens_low
+
+
+def test_the_range_reaches_further_down_than_up_for_a_start_that_compiles(facts: Facts, gpu_machine: Gpu) -> None:
+    def reach(version: str, *flags: str) -> tuple[int, int]:
+        pins = tuple(parse_pin(flag) for flag in flags)
+        memory = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(vllm_version=version, pins=pins)).memory
+        return memory.kv_tokens - memory.kv_tokens_low, memory.kv_tokens_high - memory.kv_tokens
+
+    down, up = reach("0.32.0")
+    assert down > 2 * up
+    down, up = reach("0.32.0", "enforce-eager")
+    assert abs(down - up) <= 32
+
+
+def test_a_context_that_only_a_second_start_holds_is_called_close(facts: Facts, gpu_machine: Gpu) -> None:
+    pins = (parse_pin("max-model-len=40000"),)
+    plan = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(vllm_version="0.32.0", pins=pins))
+    assert plan.fits
+    assert any("a first start compiles" in warning for warning in plan.warnings)
 
 
 def test_without_a_version_it_is_the_one_that_is_installed(facts: Facts, gpu_machine: Gpu) -> None:
