@@ -27,6 +27,9 @@ def resolve_key(world: World, profile: Profile) -> Secret | None:
         if key is not None:
             check_key(key, f"${name}")
     if key is None:
+        unavailable = world.secrets.why_not(profile.key_reference)
+        if unavailable is not None:
+            raise ProblemError(unavailable)
         raise ProblemError(
             Problem(
                 "key-missing",
@@ -115,18 +118,20 @@ def remove_profile(world: World, name: str) -> Profile:
     profile = active_profile(world, name)
     if profile is None:
         raise no_endpoint(world)
-    world.profiles.remove(name)
+    # The key first: with its profile gone, one that a keyring does not let go of would be found by nobody.
     if profile.key_reference.startswith("store:"):
         world.secrets.forget(profile.key_reference.removeprefix("store:"))
+    world.profiles.remove(name)
     return profile
 
 
 def profile_row(world: World, profile: Profile, profiles: Profiles) -> dict[str, Any]:
     """For `profiles list --json` and `show`: everything but the key itself."""
     key = world.secrets.get(profile.key_reference) if profile.key_reference else None
+    lacking = "unavailable" if world.secrets.why_not(profile.key_reference) else "none"
     return {
         **profile.as_json(),
         "active": profile.name == profiles.active,
-        "key": key.hint if key else "none",
-        "key_place": world.secrets.place if profile.key_reference.startswith("store:") else profile.key_reference,
+        "key": key.hint if key else lacking,
+        "key_place": world.secrets.place_of(profile.key_reference),
     }
