@@ -16,27 +16,12 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.journeys.conftest import KEY
+from tests.journeys.conftest import KEY, lay_model, lay_runtime
 
 STANDIN = Path(__file__).with_name("standin_vllm.py")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 # What may stand between two characters of a text on a terminal: blanks, line ends, colours.
 BREAK = r"(?:\x1b\[[0-9;?]*[A-Za-z]|[\r\n ])*?"
-# SmolLM2-135M-Instruct's shape, from its own config.json.
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "dtype": "bfloat16",
-    "head_dim": 64,
-    "hidden_size": 576,
-    "intermediate_size": 1536,
-    "max_position_embeddings": 8192,
-    "num_attention_heads": 9,
-    "num_hidden_layers": 30,
-    "num_key_value_heads": 3,
-    "tie_word_embeddings": True,
-    "vocab_size": 49152,
-}
 
 
 @pytest.fixture
@@ -150,16 +135,8 @@ class Machine:
         self._mode = home / "mode"
         environment["STANDIN_MODE"] = str(self._mode)
         environment.pop("LLM_SETUP_API_KEY", None)
-        python = self.vllm / "bin" / "python"
-        python.parent.mkdir(parents=True)
-        python.write_text(f"#!/bin/sh\nexport STANDIN_PYTHON=\"$0\"\nexec '{sys.executable}' -I '{STANDIN}' \"$@\"\n")
-        python.chmod(0o755)
-        model = self.own / "data" / "models" / "SmolLM2-135M-Instruct"
-        model.mkdir(parents=True)
-        (model / "config.json").write_text(json.dumps(CONFIG))
-        (model / "tokenizer.json").write_text("{}")
-        head = json.dumps({"t": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
-        (model / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
+        lay_runtime(self.vllm, STANDIN)
+        lay_model(self.own / "data" / "models" / "SmolLM2-135M-Instruct")
 
     def behave(self, mode: str) -> None:
         self._mode.write_text(mode)

@@ -88,7 +88,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(place: Any) -> None:
     assert len(place.record["trials"]) == 4
     # The trial that was killed began once more, and its server is gone.
     assert len(place.starts()) == 5
-    assert place.standins() == []
+    assert place.processes() == []
 
 
 def test_ctrl_c_leaves_no_server_and_keeps_what_was_tried(place: Any) -> None:
@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_no_server_and_keeps_what_was_tried(place: Any) -> None:
         time.sleep(0.02)
     first.send_signal(signal.SIGINT)
     assert first.wait(30) == 130
-    assert place.standins() == []
+    assert place.processes() == []
     assert outcomes(place) == ["measured"]
 
 
@@ -203,7 +203,7 @@ def test_a_server_in_a_container_is_not_stopped(place: Any) -> None:
     assert ran.returncode == 1
     assert "[tune-needs-the-gpu]" in ran.stderr
     assert "llm-setup stop local" in ran.stderr
-    assert len(place.standins()) == 1
+    assert len(place.processes()) == 1
 
 
 def test_the_trials_server_is_asked_without_a_proxy(place: Any) -> None:
