@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from wizard.clients.fit import NO_ROOM
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure
 from wizard.endpoint.model import Endpoint, Profile
@@ -43,6 +44,7 @@ from wizard.ui.questions import BackRequested, Choice, Questions
 from wizard.ui.screen import Screen
 
 if TYPE_CHECKING:
+    from wizard.flows.clients import Applied
     from wizard.flows.endpoints import Observed
     from wizard.flows.init_hub import Measured
     from wizard.flows.init_model import OtherWay
@@ -130,6 +132,7 @@ class InitFlow:
         self.endpoint: Endpoint | None = None
         self.profile: Profile | None = None
         self.written: tuple[str, ...] = ()
+        self.no_room: tuple[Applied, ...] = ()
         self._with_hub: tuple[str, World] | None = None
 
     @property
@@ -454,6 +457,7 @@ class InitFlow:
             if not self.questions.may_ask:
                 raise ProblemError(problem)
             self.screen.problem(problem)
+        self._say_whose_needs()
         if not has_gpu and self.questions.may_ask:
             told = t("Without a GPU answers come slowly; for daily work take a URL or a gateway (Back).")
             for line in self.screen.fit(told):
@@ -472,6 +476,20 @@ class InitFlow:
                 self._answer("model", self._search(ranked))
         else:
             self._answer("model", chosen)
+
+    def _say_whose_needs(self) -> None:
+        """By what the models below are ordered, with the command that tells more of each."""
+        from wizard.flows.models import client_needs
+        from wizard.planning.rank import AGENT_CONTEXT_TOKENS
+
+        clients = self.road.words("clients")
+        needs = client_needs(self.world, clients)
+        least = max((need.minimum_context_tokens for need in needs), default=AGENT_CONTEXT_TOKENS)
+        names = ", ".join(need.title for need in needs) or t("a coding agent")
+        told = t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least:,}")
+        command = " ".join(("llm-setup models", *(f"--for {name}" for name in clients)))
+        for line in self.screen.fit(f"{told} {t('More of each: {command}', command=f'`{command}`')}", "", "  "):
+            self.screen.line(line)
 
     def _ranked(self) -> tuple[Ranked, ...]:
         from wizard.flows.held import without_server
@@ -874,7 +892,8 @@ class InitFlow:
         version = self.runtime.vllm_version if self.runtime else TESTED_VERSION
         plan = plan_ahead(self.world, self._here, wanted, version)
         self.plan = plan
-        show_choice(self.screen, replace(plan, problems=()), machine_name(self._here))
+        # Flags of what does not fit would be read as advice.
+        show_choice(self.screen, replace(plan, problems=()), machine_name(self._here), flags=plan.fits)
         self.journey.document["plan"] = plan.as_json()
         if plan.problems:
             raise ProblemError(plan.problems[0])
@@ -1029,7 +1048,7 @@ class InitFlow:
 
         assert self.endpoint is not None
         clients = self.road.words("clients")
-        self.written = ()
+        self.written, self.no_room = (), ()
         if clients:
             self.screen.title(t("Client files"))
             with self._station("clients"):
@@ -1044,7 +1063,9 @@ class InitFlow:
                     confirm=lambda text: self.questions.confirm("--yes", text, may_go_back=self.road.can_go_back),
                 )
             self.journey.document["clients"] = [one.as_json() for one in applied]
-            self.written = tuple(one.client for one in applied if one.status in ("applied", "unchanged"))
+            written = tuple(one for one in applied if one.status in ("applied", "unchanged"))
+            self.written = tuple(one.client for one in written)
+            self.no_room = tuple(one for one in written if any(p.code == NO_ROOM for p in one.problems))
         self._did("apply")
 
     def _verify(self) -> None:
@@ -1080,6 +1101,7 @@ class InitFlow:
             kept = {name: answer for name, answer in self.road.kept().items() if name not in ("key", "agree")}
             self._world.files.write_private(self.manner.save_to.expanduser(), render_answers(kept).encode())
             self.screen.step("ok", t("answers saved; `llm-setup init --answers FILE` gives them again"))
+        self._say_no_room()
         self.screen.title(t("What now"))
         served = self.profile is not None and self.profile.server
         rows = (
@@ -1096,6 +1118,22 @@ class InitFlow:
                 self.screen.line(f"      {what}")
             else:
                 self.screen.line(f"    {pad(command, width)}   {what}")
+
+    def _say_no_room(self) -> None:
+        """Last of all, since it stands against the good news above: whose files are written, and will not do yet."""
+        if not self.no_room:
+            return
+        titles = ", ".join(one.title for one in self.no_room)
+        told = t(
+            "{clients}: the files are written, but the context of this server is too small for real work with them. "
+            "Nothing more is to be done to the files: serve a model with more room, and run `llm-setup init` again.",
+            clients=titles,
+        )
+        self.screen.line()
+        self.screen.step("warning", told)
+        command = " ".join(("llm-setup models", *(f"--for {one.client}" for one in self.no_room)))
+        for line in self.screen.command(command, "    $ "):
+            self.screen.line(line)
 
     @contextmanager
     def _station(self, name: str) -> Iterator[None]:

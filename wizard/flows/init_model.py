@@ -96,7 +96,7 @@ def other_ways(plan: ServePlan, pins: tuple[str, ...], gpus: int) -> tuple[Other
         wanted = {pin.flag: pin.value for pin in pins_of(other.command[3:])}
         if not other.fits or int(wanted.get("--tensor-parallel-size") or 1) > max(1, gpus):
             continue
-        title = f"{other.change} {t('{tokens} tokens', tokens=f'{other.kv_tokens:,}')}"
+        title = f"{other.change} {t('{tokens} tokens in the cache', tokens=f'{other.kv_tokens:,}')}"
         if other.command[2] != plan.serve_as:
             found.append(OtherWay(title, (("model", other.command[2]),)))
             continue

@@ -352,8 +352,8 @@ def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
     screen.line(as_command(plan))
 
 
-def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
-    """What was chosen and why: memory, flags with reasons, warnings."""
+def show_choice(screen: Screen, plan: ServePlan, machine_name: str, *, flags: bool = True) -> None:
+    """What was chosen and why: memory, flags with reasons (unless they are not wanted), warnings."""
     memory = plan.memory
     screen.title(
         t("{model} on {machine}, vLLM {version}", model=plan.model, machine=machine_name, version=plan.vllm_version)
@@ -374,6 +374,13 @@ def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
         screen.line()
         for line in screen.problem_lines(problem):
             screen.line(line)
+    if flags:
+        _show_flags(screen, plan)
+    for warning in plan.warnings:
+        screen.step("warning", warning)
+
+
+def _show_flags(screen: Screen, plan: ServePlan) -> None:
     screen.title(t("Flags"))
     width = min(44, max((len(" ".join(flag.words)) for flag in plan.flags), default=0))
     for flag in plan.flags:
@@ -384,8 +391,6 @@ def show_choice(screen: Screen, plan: ServePlan, machine_name: str) -> None:
         told, head = (f"{words}: {flag.reason}{cost}", "  ") if narrow else (flag.reason + cost, f"  {words:{width}}  ")
         for line in screen.fit(told, head, "    " if narrow else " " * (width + 4)):
             screen.line(line)
-    for warning in plan.warnings:
-        screen.step("warning", warning)
 
 
 def _show_bar(screen: Screen, plan: ServePlan) -> None:

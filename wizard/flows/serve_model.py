@@ -264,8 +264,11 @@ def _embedded_plan(
         flag if flag.flag in given else replace(flag, reason=why.get(flag.flag, flag.reason), source="model")
         for flag in plan.flags
     )
-    # Too little memory is no reason not to try a model of 0.3 GiB: the estimate is of the whole server, and said.
-    return replace(plan, flags=flags, fits=True, problems=(), warnings=tuple(p.what for p in plan.problems))
+    # Too little memory is no reason not to try a model of 0.3 GiB: the estimate is of the whole server, and said. What
+    # the model itself cannot do stays a problem.
+    kept = tuple(p for p in plan.problems if p.code == "max-model-len-above-model")
+    warnings = (*plan.warnings, *(p.what for p in plan.problems if p not in kept))
+    return replace(plan, flags=flags, fits=not kept, problems=kept, warnings=warnings)
 
 
 def pins_of(arguments: tuple[str, ...]) -> tuple[Pin, ...]:
