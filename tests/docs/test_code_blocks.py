@@ -124,22 +124,30 @@ def commands(code: str) -> list[list[str]]:
     return found
 
 
+def found(words: list[str]) -> tuple[str, click.Command, list[str]]:
+    """The command that the words name, with its name, and the words that are left for it.
+
+    Raises click.UsageError where there is no such command.
+    """
+    command: click.Command = cli.group
+    path = []
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        inner = command.get_command(click.Context(command, info_name="llm-setup"), words[0])
+        if inner is None:
+            raise click.UsageError(f"there is no `{words[0]}`")
+        path.append(words[0])
+        command, words = inner, words[1:]
+    return " ".join(path), command, words
+
+
 def check(words: list[str]) -> None:
     """Raise click.UsageError where the application would not take the words."""
-    command: click.Command = cli.group
-    context = None
-    while isinstance(command, click.Group):
-        inner = None
-        if words and not words[0].startswith("-"):
-            inner = command.get_command(click.Context(command, info_name="llm-setup"), words[0])
-            if inner is None:
-                raise click.UsageError(f"there is no `{words[0]}`")
-        if inner is None:
-            assert words in (["--version"], ["--help"]), words
-            return
-        command, words = inner, words[1:]
+    _, command, left = found(words)
+    if isinstance(command, click.Group):
+        assert left in ([], ["--version"], ["--help"]), words
+        return
     try:
-        context = command.make_context("llm-setup", list(words))
+        context = command.make_context("llm-setup", list(left))
     except click.exceptions.Exit:
         return
     context.close()
@@ -158,6 +166,34 @@ def test_the_other_blocks_of_a_page_are_what_they_say(page: Path) -> None:
                 check(words)
         else:
             assert block.kind in (*SHELLS, "text", "ini", "yaml", "nginx"), f"{where}: what is `{block.kind}`?"
+
+
+# Of every command; where there is no room for them, they are named.
+COMMON = {"--yes", "--dry-run", "--json", "--help", "--plain", "--lang"}
+
+
+def test_help_explains_every_option_that_a_page_uses() -> None:
+    """If this fails: add the option to `_USED` of wizard/cli/helping.py; `--help` has to fit a screen all the same."""
+    used: dict[str, dict[str, str]] = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        named = re.findall(r"`(llm-setup [^`\n'\"]*)`", text)
+        for code in [*(block.code for block in blocks(page) if block.kind in (*SHELLS, "powershell")), *named]:
+            for words in commands(code):
+                path, command, left = found(words)
+                own = left[: left.index("--")] if "--" in left else left
+                long = {name: option.opts[-1] for option in command.params for name in option.opts}
+                for word in own:
+                    if (name := word.partition("=")[0]) in long and long[name].startswith("--"):
+                        used.setdefault(path, {})[long[name]] = names(page)
+    hidden = []
+    for path, options in used.items():
+        command = found(path.split())[1]
+        context = command.context_class(command, info_name=f"llm-setup {path}", terminal_width=80)
+        explained = re.findall(r"(?m)^  (?:-\w, )?(--[\w-]+)", command.get_help(context))
+        hidden += [f"{path} {name} ({options[name]})" for name in sorted({*options} - {*explained} - COMMON)]
+    assert hidden == []
+    assert len(used) > 15
 
 
 def test_what_is_left_to_the_real_tests_is_run_by_them() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command(
     name="doctor",
     short_help="Find why it does not work, and say what to type.",
-    epilog="Example: llm-setup doctor --base-url http://127.0.0.1:8000/v1 --model qwen --client-type codex",
+    epilog="Example: llm-setup doctor --base-url http://127.0.0.1:8000/v1 --model qwen",
 )
 @click.option("--base-url", default="", metavar="URL", help="The endpoint, exactly as the client has it.")
 @click.option("--model", default="", metavar="ID", help="The model's name that the client sends.")
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--check", "only", multiple=True, metavar="ID", help="Only this check; repeatable.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every check.")
-@click.option("--fix", "mend_it", is_flag=True, help="Mend files, profiles, own servers; prove it or undo.")
+@click.option("--fix", "mend_it", is_flag=True, help="Mend what can be; prove it, or undo it.")
 @click.option("--watch", "watching", is_flag=True, help="Stay and ring when it works.")
 @click.option("--trace", "tracing", is_flag=True, help="Run COMMAND and explain what it met.")
 @click.option("--report", "report_file", default="", metavar="FILE", help="Write a report: .md or .html.")
@@ -65,7 +65,7 @@ def command(
     report_file: str,
     **values: object,
 ) -> int:
-    """Find why it does not work, from client files, environment, network, endpoint and log together."""
+    """Find why it does not work: client files, network, endpoint and log together."""
     from typing import Any, cast
 
     from wizard.flows.doctor import DoctorOptions, run_doctor, show_report, write_report

@@ -12,17 +12,17 @@ from wizard.cli.app import App, command_options
 @click.command(epilog="Example: llm-setup export systemd-user --install")
 @click.argument("kind", required=False)
 @click.option("--name", default=None, help="The server.  [default: local]")
-@click.option("--model", metavar="MODEL", help="Plan for this model instead of the server as it was started.")
+@click.option("--model", metavar="MODEL", help="Plan for this model, not as it was started.")
 @click.option("--context", "context_tokens", type=click.IntRange(min=1), metavar="N", help="Tokens of context.")
 @click.option("--set", "pins", multiple=True, metavar="FLAG=VALUE", help="Fix one of vLLM's flags; repeatable.")
-@click.option("--gpu", metavar="NAME", help="Plan for a machine with this GPU instead of this one.")
+@click.option("--gpu", metavar="NAME", help="Plan for a machine with this GPU.")
 @click.option(
     "--gpus",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
     metavar="N",
-    help="How many of them, in each machine.",
+    help="GPUs of a machine.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port.  [default: 8000]")
@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Files that run a server elsewhere or for long: units, compose, Kubernetes, proxies, dashboards, several machines.
 
-    Without KIND: the list. The server is the one that `serve` started, or a planned one with `--model`.
+    Without KIND: the list. For the server of `serve`, or a planned one (`--model`).
     """
     from wizard.flows.export import ExportOptions, export, show_kinds
     from wizard.flows.hardware import observe_machine

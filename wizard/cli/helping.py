@@ -1,4 +1,5 @@
-"""`--help` that fits a screen: the first options in full, the rest by name; `--help-all` shows everything."""
+"""`--help` that fits a screen: options that pages use and the first ones in full, the rest by name; `--help-all` shows
+everything."""
 
 from __future__ import annotations
 
@@ -10,15 +11,49 @@ from wizard.i18n import t
 
 # A terminal of 24 lines, less the one for the next prompt.
 SCREEN_LINES = 23
-# Shown in full as long as anything is: what every command of ours has in common, and scripts look for.
+# What every command of ours has in common: by name only where nothing else makes room for what pages use.
 _COMMON = ("--json", "--yes", "--dry-run", "--help")
+# What README, tutorial and how-to pages use, where it is not among a command's first options. A test holds that all is
+# shown in full that they use.
+_USED: dict[str, tuple[str, ...]] = {
+    "bench": ("--cache", "--price"),
+    "clients apply": ("--profile", "--context", "--offline"),
+    "doctor": (
+        *(
+            "--base-url",
+            "--model",
+            "--client-type",
+            "--log",
+            "--error",
+            "--assume",
+            "--offline",
+            "--cheap",
+            "--fix",
+            "--watch",
+        ),
+        *("--trace", "--report"),
+    ),
+    "export": (
+        *("--model", "--gpu", "--gpus", "--output", "--public-name", "--nodes", "--master", "--tensor-parallel"),
+        "--install",
+    ),
+    "init": ("--profile",),
+    "plan": ("--for",),
+    "profiles add": ("--offline",),
+    "serve": ("--name", "--host", "--port", "--detach", "--vllm"),
+    "tune": ("--target", "--budget", "--stop-running"),
+}
 
 Rows = list[tuple[str, str]]
 
 
 class FittedFormatter(click.HelpFormatter):
-    """Shortens the list of options, from its end, until the whole help fits; never leaves a name out."""
+    """Shortens the list of options, from its end, until the whole help fits; never leaves a name out.
 
+    used: options that are shortened last.
+    """
+
+    used: tuple[str, ...] = ()
     # Where the options begin and end in the buffer, their rows, and the indent that they have.
     _options: tuple[int, int, Rows, int] | None = None
 
@@ -38,10 +73,12 @@ class FittedFormatter(click.HelpFormatter):
         begin, end, rows, indent = self._options
         before, after = "".join(self.buffer[:begin]), "".join(self.buffer[end:])
         common = [row for row in rows if _name(row).startswith(_COMMON)]
-        own = [row for row in rows if row not in common]
+        others = [row for row in rows if row not in common and _name(row) not in self.used]
         shortened = full
-        for kept in range(len(own), -1, -1):
-            shortened = before + self._short(own[:kept] + common, own[kept:], indent) + after
+        # By name only: more and more of the others from their end, then what all commands have in common.
+        hidden = [others[kept:] for kept in range(len(others), -1, -1)]
+        for named in (*hidden, *(others + common[: n + 1] for n in range(len(common)))):
+            shortened = before + self._short([row for row in rows if row not in named], named, indent) + after
             if shortened.rstrip("\n").count("\n") < SCREEN_LINES:
                 break
         return shortened
@@ -69,6 +106,13 @@ class FittedContext(click.Context):
     """Writes help with `FittedFormatter`."""
 
     formatter_class = FittedFormatter
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """One that knows what pages use of this command."""
+        formatter = super().make_formatter()
+        if isinstance(formatter, FittedFormatter):
+            formatter.used = _USED.get(self.command_path.partition(" ")[2], ())
+        return formatter
 
 
 def fit_help(command: click.Command) -> None:
