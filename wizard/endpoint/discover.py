@@ -27,7 +27,7 @@ class UrlForms:
     """What a given URL can mean, each list the likeliest first.
 
     openai: base URLs below which `/models` and `/chat/completions` may lie. anthropic: roots of `/v1/messages`.
-    pasted: the endpoint's suffix that was taken off, such as `/chat/completions`. model: the one that the URL names (an
+    pasted: what was taken off, such as `/chat/completions` or `?api-version=…`. model: the one that the URL names (an
     Azure deployment), else empty.
     """
 
@@ -43,10 +43,11 @@ def url_forms(url: str) -> UrlForms:
 
     Raises a usage problem (`base-url-invalid`) for what is no URL.
     """
-    url = urls.check_base_url(url)
+    url, given = urls.check_base_url(url), url
+    query = "&".join(name if name == "…" else f"{name}=…" for name in urls.query_names(given))
     base = urls.without_endpoint(url)
     preset = find_preset(base)
-    pasted = urls.pasted_endpoint(url) or ""
+    pasted = (urls.pasted_endpoint(url) or "") + (f"?{query}" if query else "")
     bare = not urlsplit(base).path
     if found := _DEPLOYMENT.match(base):
         root = found["root"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from wizard.i18n import t
 from wizard.problems import ProblemError, usage_error
@@ -37,7 +37,8 @@ def tidy(url: str) -> str:
 
 
 def check_base_url(url: str) -> str:
-    """The URL tidied, when a request can be sent to it.
+    """The URL tidied, when a request can be sent to it: a host of other letters in its ASCII form, other letters of the
+    path percent-encoded, and no slash twice, since not every client does that by itself.
 
     Raises a usage problem (`base-url-invalid`): no http(s), no host, a host or port that does not parse, blanks or
     control characters, bytes that are no text, or a password inside, which would be shown wherever the URL is.
@@ -60,7 +61,22 @@ def check_base_url(url: str) -> str:
         raise _no_url(
             t("A base URL with a user or a password inside is not taken: it would be shown wherever the URL is.")
         )
-    return tidy(url)
+    host = parts.netloc
+    try:
+        host = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        raise _no_url(t("`{url}` is no URL.", url=shown)) from None
+    path = quote(re.sub(r"/{2,}", "/", parts.path).rstrip("/"), safe="/%:@!$&'()*+,;=~")
+    return urlunsplit((parts.scheme, host, path, "", ""))
+
+
+def query_names(url: str) -> tuple[str, ...]:
+    """The names in a URL's query, which is no part of a base URL; `…` for what may be a key and no name."""
+    pairs = urlsplit(url.strip().strip("\"'`<>")).query.split("&")
+    return tuple(
+        name if re.fullmatch(r"[A-Za-z][\w-]{0,23}=", name + equals) else "…"
+        for name, equals, _ in (pair.partition("=") for pair in pairs if pair)
+    )
 
 
 def _no_url(what: str) -> ProblemError:

@@ -13,12 +13,13 @@ from wizard.endpoint.discover import UrlForms, anthropic_roots, has_messages, ju
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.endpoint.model import Capability, Endpoint
 from wizard.endpoint.presets import all_presets
+from wizard.endpoint.replies import judge_models
 from wizard.endpoint.requests import auth_headers
 from wizard.endpoint.urls import without_version
 from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
-from wizard.secret import Secret
+from wizard.secret import Secret, redact
 from wizard.ui.screen import Screen
 
 KEY_VARIABLE = "LLM_SETUP_API_KEY"
@@ -107,7 +108,8 @@ class Observed:
 
     anthropic_base_url: None where `/v1/messages` was looked for and is not there. models: entries as the endpoint lists
     them, None where it gave no list. failure: why no answer came, None where one came or nobody was asked.
-    key_refused: there is no list since the key was not let in.
+    key_refused: there is no list since the key was not let in. unproved: why there is no list that would prove the
+    form, in the server's own words; empty where there is one, and where nobody was asked.
     """
 
     openai_base_url: str
@@ -116,6 +118,7 @@ class Observed:
     models: tuple[dict[str, Any], ...] | None = None
     failure: HttpFailure | None = None
     key_refused: bool = False
+    unproved: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,7 +159,7 @@ def observe_url(world: World, url: str, key: Secret | None, *, offline: bool = F
             break
     last = next(reversed(asked.values()))
     if isinstance(last, HttpFailure) and len(asked) == 1:
-        return replace(unasked, failure=last)
+        return replace(unasked, failure=last, unproved=judge_models(last).detail)
     said = {candidate: judge_candidate(reply) for candidate, reply in asked.items()}
     base = next(
         (c for wanted in ("models", "key-refused") for c, word in said.items() if word == wanted), forms.openai[0]
@@ -166,7 +169,8 @@ def observe_url(world: World, url: str, key: Secret | None, *, offline: bool = F
     if said[base] == "models" and isinstance(reply, HttpReply):
         models = tuple(entry for entry in reply.json()["data"] if isinstance(entry, dict))
     root = _anthropic_root(world, anthropic_roots(forms, base), key)
-    return Observed(base, root, forms, models, key_refused=said[base] == "key-refused")
+    unproved = "" if models is not None else judge_models(reply).detail
+    return Observed(base, root, forms, models, key_refused=said[base] == "key-refused", unproved=unproved)
 
 
 def _anthropic_root(world: World, roots: tuple[str, ...], key: Secret | None) -> str | None:
@@ -194,13 +198,24 @@ def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key
     seen = observe_url(world, options.base_url, key, offline=options.offline)
     if seen.forms.pasted:
         say_pasted(screen, seen.forms.pasted)
-    endpoint = seen.endpoint(options.model or seen.forms.model or only_model(seen.names), key)
+    endpoint = seen.endpoint(options.model or seen.forms.model or only_model(seen.names, seen.unproved), key)
+    known = seen.forms.preset
+    # Where a service is documented to list no models, that it lists none says nothing.
+    if seen.unproved and (known is None or "models" in known.speaks or seen.failure is not None):
+        screen.step(
+            "warning",
+            t("{url} did not list its models: taken as it is, not proved.", url=seen.openai_base_url),
+            redact(seen.unproved),
+        )
     return replace(endpoint, max_model_len=options.context_tokens or endpoint.max_model_len)
 
 
 def say_pasted(screen: Screen, suffix: str) -> None:
-    """That a full endpoint was given."""
-    screen.step("info", t("`{suffix}` was taken off the base URL; clients add it themselves.", suffix=suffix))
+    """That more than a base URL was given."""
+    if "?" in suffix:
+        screen.step("info", t("`{suffix}` was taken off the base URL; no client sends a query of it.", suffix=suffix))
+    else:
+        screen.step("info", t("`{suffix}` was taken off the base URL; clients add it themselves.", suffix=suffix))
 
 
 def find_lacking(world: World, endpoint: Endpoint, needs: Collection[Capability]) -> frozenset[Capability]:
@@ -253,11 +268,13 @@ def _ask_models(world: World, base_url: str, key: Secret | None) -> HttpReply | 
     )
 
 
-def only_model(names: tuple[str, ...]) -> str:
-    """The one model that is served. Raises a usage problem for none and for several."""
+def only_model(names: tuple[str, ...], unproved: str = "") -> str:
+    """The one model that is served. Raises a usage problem for none and for several; unproved: why none is known."""
     if len(names) == 1:
         return names[0]
     served = t("The server lists: {names}.", names=", ".join(names[:12])) if names else t("Example: --model qwen3-8b")
+    if not names and unproved:
+        served = t("The server did not list any ({why}). Example: --model qwen3-8b", why=redact(unproved))
     raise usage_error("model-missing", t("`--model` is missing: each request names its model."), served)
 
 

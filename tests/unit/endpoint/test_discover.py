@@ -45,7 +45,7 @@ def test_an_azure_deployment_names_the_model_and_the_newer_form_is_asked_first()
     )
     assert forms.openai[0] == "https://mine.openai.azure.com/openai/v1"
     assert forms.model == "gpt-5 mini"
-    assert forms.pasted == "/chat/completions"
+    assert forms.pasted == "/chat/completions?api-version=…"
 
 
 def test_an_unknown_host_is_also_asked_below_api() -> None:

@@ -76,3 +76,28 @@ def test_what_cannot_be_asked_is_wrong_usage_and_shows_no_password(url: str) -> 
 @pytest.mark.parametrize("url", ["http://[::1]:8000/v1", "https://h/v1/", "127.0.0.1:8000", "http://h:1/v1?x=1"])
 def test_what_can_be_asked_is_tidied(url: str) -> None:
     assert urls.check_base_url(url) == urls.tidy(url)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        pytest.param("http://münchen.example:81/v1", "http://xn--mnchen-3ya.example:81/v1", id="host-of-other-letters"),
+        pytest.param("https://h/路/v1", "https://h/%E8%B7%AF/v1", id="path-of-other-letters"),
+        pytest.param("https://h/%E8%B7%AF/v1", "https://h/%E8%B7%AF/v1", id="encoded-once"),
+        pytest.param("http://h//v1//", "http://h/v1", id="slashes-twice"),
+    ],
+)
+def test_a_url_is_in_the_form_that_every_client_sends(given: str, sent: str) -> None:
+    assert urls.check_base_url(given) == sent
+
+
+@pytest.mark.parametrize(
+    ("url", "names"),
+    [
+        pytest.param("https://h/v1?api-version=2024-10-21&x=1", ("api-version", "x"), id="names"),
+        pytest.param("https://h/v1?sk-0123456789abcdef", ("…",), id="a-key-alone"),
+        pytest.param("https://h/v1", (), id="none"),
+    ],
+)
+def test_of_a_query_only_names_are_shown(url: str, names: tuple[str, ...]) -> None:
+    assert urls.query_names(url) == names

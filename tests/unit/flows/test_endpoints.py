@@ -137,3 +137,40 @@ def test_a_slow_root_is_not_given_up_for_a_pass_through_that_refuses_the_key(
 def test_the_context_is_found_under_each_name(word: str, world: Any, tiny_endpoint: Any) -> None:
     tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": [{"id": "m", word: 131072}]})
     assert observe_url(world, tiny_endpoint.url, None).endpoint("m", None).max_model_len == 131072
+
+
+def test_a_query_is_taken_off_and_said_without_its_values(world: Any, screen: Any, shown: Any, root: str) -> None:
+    found = observe_endpoint(world, screen, EndpointOptions(base_url=f"{root}/v1?api_key=sk-in-the-query-1"), KEY)
+    assert found.openai_base_url == f"{root}/v1"
+    assert "?api_key=…" in shown()
+    assert "sk-in" not in shown()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        pytest.param((404, {"detail": "Not Found"}), "404", id="nothing-there"),
+        pytest.param((503, {"error": "busy"}), "503", id="busy"),
+        pytest.param((401, {"error": "Unauthorized"}), "401", id="key-refused"),
+        pytest.param((200, "<html>Log in</html>"), "web page", id="a-page"),
+    ],
+)
+def test_an_endpoint_that_was_not_proved_is_said(
+    answer: tuple[int, Any], why: str, world: Any, screen: Any, shown: Any, tiny_endpoint: Any
+) -> None:
+    tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: answer
+    options = EndpointOptions(base_url=f"{tiny_endpoint.url}/v1", model="m")
+    assert observe_endpoint(world, screen, options, KEY).model == "m"
+    assert "not proved" in shown()
+    assert why in shown()
+    with pytest.raises(ProblemError) as raised:
+        observe_endpoint(world, screen, EndpointOptions(base_url=f"{tiny_endpoint.url}/v1"), KEY)
+    assert raised.value.problem.fix is not None and why in raised.value.problem.fix.text
+
+
+def test_nothing_is_said_where_the_form_was_proved_or_nobody_was_asked(
+    world: Any, screen: Any, shown: Any, root: str
+) -> None:
+    observe_endpoint(world, screen, EndpointOptions(base_url=root), KEY)
+    observe_endpoint(world, screen, EndpointOptions(base_url="http://127.0.0.1:9", model="m", offline=True), KEY)
+    assert shown() == ""
