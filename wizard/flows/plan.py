@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from wizard.catalog.models import find_model
 from wizard.clients.fit import judge_room
 from wizard.effects.hub import Hub, HubCache, ModelFolder
 from wizard.effects.world import World
@@ -16,7 +17,7 @@ from wizard.endpoint.exchange import HttpReply
 from wizard.flows.held import without_server
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
-from wizard.planning.catalogue import catalogue_facts, unknown_model, with_near_names
+from wizard.planning.catalogue import catalogue_facts, unknown_model, with_near_names, without_shape
 from wizard.planning.facts import (
     MAX_CONFIG_BYTES,
     ModelFacts,
@@ -152,6 +153,8 @@ def observe_model(world: World, model: str, source: ModelSource) -> ModelFacts:
     if offline(world.env):
         if known is not None:
             return known
+        if find_model(model) is not None:
+            raise without_shape(model)
         raise unknown_model(
             model, t("`{model}` is not in the catalogue, and `HF_HUB_OFFLINE` forbids to ask the hub.", model=model)
         )

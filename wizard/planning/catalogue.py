@@ -79,12 +79,34 @@ def unknown_model(model: str, what: str) -> ProblemError:
     )
 
 
+def without_shape(model: str) -> ProblemError:
+    """The one error for a model of the catalogue whose dimensions are nowhere to be had now."""
+    return ProblemError(
+        Problem(
+            "model-not-found",
+            t("The catalogue knows `{model}`, but not its layers and sizes.", model=model),
+            t("A plan needs the model's layers, heads and sizes."),
+            fix=Fix(
+                t("Plan where the hub can be reached, or copy the model's config.json and name its folder."),
+                (f"llm-setup plan {model} --model-config DIR",),
+            ),
+        )
+    )
+
+
 def with_near_names(problem: Problem, model: str) -> Problem:
-    """A hub's problem, with names of the catalogue that may have been meant, or the original of a copy."""
+    """A hub's problem, with what the catalogue can plan instead: the original of a copy, or names that may have been
+    meant."""
     copy = find_base_model(model)
     near = (copy.id,) if copy is not None else nearest_models(model)
-    if not near or problem.fix is None:
+    plannable = [name for name in near if catalogue_facts(name) is not None]
+    if problem.fix is None:
         return problem
-    names = t(" or ").join(f"`{name}`" for name in near)
-    text = t("The catalogue can plan {names} without the hub.", names=names)
+    if copy is not None and not plannable:
+        text = t("The catalogue knows `{model}`, but not its layers and sizes.", model=copy.id)
+    elif plannable:
+        names = t(" or ").join(f"`{name}`" for name in plannable)
+        text = t("The catalogue can plan {names} without the hub.", names=names)
+    else:
+        return problem
     return replace(problem, fix=replace(problem.fix, text=f"{problem.fix.text} {text}"))

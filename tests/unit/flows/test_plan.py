@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from wizard.catalog.models import all_models
 from wizard.clients.fit import judge_fit
 from wizard.effects.world import World
 from wizard.endpoint.model import Endpoint
@@ -264,6 +265,32 @@ def test_offline_no_hub_is_asked_and_near_names_are_offered(hub_world: World, hu
         observe_model(world, "Qwen/Qwen3-8BB", ModelSource())
     assert hub.seen == []
     assert "Qwen/Qwen3-8B" in (caught.value.problem.fix.text if caught.value.problem.fix else "")
+
+
+def test_every_model_of_the_catalogue_is_planned_without_a_hub_or_refused_with_what_to_do(hub_world: World) -> None:
+    world = replace(hub_world, env={**hub_world.env, "HF_HUB_OFFLINE": "1"})
+    refused = set()
+    for entry in all_models():
+        try:
+            assert observe_model(world, entry.id, ModelSource()).layers > 0
+        except ProblemError as error:
+            refused.add(entry.id)
+            assert error.problem.code == "model-not-found"
+            assert error.problem.what == f"The catalogue knows `{entry.id}`, but not its layers and sizes."
+            assert error.problem.fix is not None
+            assert error.problem.fix.commands == (f"llm-setup plan {entry.id} --model-config DIR",)
+    assert len(refused) <= 17, "the catalogue lost a shape"
+
+
+def test_a_hub_that_is_away_is_not_told_to_be_spared_by_what_the_catalogue_lacks(
+    hub_world: World, hub: TinyHub
+) -> None:
+    hub.status = 503
+    with pytest.raises(ProblemError) as caught:
+        observe_model(hub_world, "inclusionAI/Ling-2.6-1T", ModelSource())
+    text = caught.value.problem.fix.text if caught.value.problem.fix else ""
+    assert "but not its layers and sizes" in text
+    assert "can plan" not in text
 
 
 def test_the_hub_is_asked_first_where_the_user_wants_it(hub_world: World, hub: TinyHub) -> None:
