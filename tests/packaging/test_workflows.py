@@ -1,5 +1,6 @@
 """The workflows name what this project has, and give no more rights than they need."""
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from ruamel.yaml import YAML
 from wizard import __version__
 
 ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -22,6 +24,19 @@ def load(path: Path) -> dict[str, Any]:
 
 def commands(workflow: dict[str, Any]) -> str:
     return "\n".join(step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"])
+
+
+def test_the_workflows_are_what_the_platform_reads() -> None:
+    argv = ["check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)]
+    done = subprocess.run([BIN / argv[0], *argv[1:]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_audit_of_the_workflows_finds_nothing() -> None:
+    """Rights, credentials that stay, values of others in a shell's line, actions that may change."""
+    argv = [BIN / "zizmor", "--offline", "--no-progress", ROOT / ".github"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env={**os.environ, "NO_COLOR": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_python_that_is_promised_is_checked() -> None:
