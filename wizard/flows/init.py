@@ -478,17 +478,15 @@ class InitFlow:
             self._answer("model", chosen)
 
     def _say_whose_needs(self) -> None:
-        """By what the models below are ordered, with the command that tells more of each."""
+        """By what the models below are ordered, as `models --for` says it."""
         from wizard.flows.models import client_needs
         from wizard.planning.rank import AGENT_CONTEXT_TOKENS
 
-        clients = self.road.words("clients")
-        needs = client_needs(self.world, clients)
+        needs = client_needs(self.world, self.road.words("clients"))
         least = max((need.minimum_context_tokens for need in needs), default=AGENT_CONTEXT_TOKENS)
         names = ", ".join(need.title for need in needs) or t("a coding agent")
         told = t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least:,}")
-        command = " ".join(("llm-setup models", *(f"--for {name}" for name in clients)))
-        for line in self.screen.fit(f"{told} {t('More of each: {command}', command=f'`{command}`')}", "", "  "):
+        for line in self.screen.fit(told):
             self.screen.line(line)
 
     def _ranked(self) -> tuple[Ranked, ...]:
@@ -877,6 +875,7 @@ class InitFlow:
 
     def _plan(self) -> None:
         """What would be started, shown before anything is installed, fetched or started for it."""
+        from wizard.flows.download import token_environment
         from wizard.flows.plan import machine_name, show_choice
         from wizard.flows.runtime import find_runtime, given_runtime
         from wizard.flows.serve_model import plan_ahead
@@ -885,6 +884,11 @@ class InitFlow:
         if self.manner.dry_run:
             self._did("plan")
             return
+        # A token of an earlier run is asked for no second time, for the model's facts neither.
+        known = token_environment(self._world)
+        if known:
+            self._world = replace(self._world, env={**self._world.env, **known})
+            self._with_hub = None
         wanted = self._wanted()
         self.plan = None
         self.runtime = given_runtime(self.world, wanted.vllm) if wanted.vllm else None

@@ -1,4 +1,5 @@
-"""Stands in for a Python with vLLM: answers llm-setup's probe, and serves every protocol that the proof asks for.
+"""Stands in for a Python with vLLM: answers llm-setup's probe, fetches a model from the hub on loopback as the hub's
+client would, and serves every protocol that the proof asks for.
 
 Its log is a real start's (vLLM 0.32.0), shortened. The file named by STANDIN_MODE says how it behaves, so that
 a test can mend it meanwhile: `ok`; `die` (out of memory while loading); `chatless` (chat answers 500); `slow` (is not
@@ -10,6 +11,8 @@ import json
 import os
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 
@@ -33,6 +36,30 @@ def probe() -> None:
         "packages": "/x",
     }
     print(json.dumps(told))
+
+
+def fetch(model: str) -> None:
+    """What the hub's client does and says, for a model of one file (huggingface_hub 1.x)."""
+    headers = {"Authorization": f"Bearer {os.environ['HF_TOKEN']}"} if os.environ.get("HF_TOKEN") else {}
+    url = f"{os.environ['HF_ENDPOINT']}/{model}/resolve/main/"
+
+    def get(name: str) -> bytes:
+        with urllib.request.urlopen(urllib.request.Request(url + name, headers=headers)) as reply:
+            return reply.read()
+
+    try:
+        files = {name: get(name) for name in ("config.json", "model.safetensors")}
+    except urllib.error.HTTPError as error:
+        say(f"huggingface_hub.errors.GatedRepoError: {error.code} Client Error. (Request ID: Root=1-2)")
+        say(f"Cannot access gated repo for url {url}config.json.")
+        sys.exit(1)
+    size = sum(map(len, files.values()))
+    say(f"sizes {size} {size}")
+    folder = Path(os.environ["HOME"], ".cache/huggingface/hub", "models--" + model.replace("/", "--"), "snapshots/1")
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    say(f"folder {folder}")
 
 
 def flag(name: str, default: str = "") -> str:
@@ -108,7 +135,9 @@ def serve() -> None:
     server.serve_forever()
 
 
-if "-c" in sys.argv:
+if "huggingface" in sys.argv:
+    fetch(sys.argv[sys.argv.index("huggingface") + 1])
+elif "-c" in sys.argv:
     probe()
 else:
     SERVED = flag("--served-model-name")
