@@ -341,18 +341,25 @@ def checked_pins(pins: Iterable[Pin], version: str | None) -> tuple[str, ...]:
 
 
 def show_plan(screen: Screen, plan: ServePlan, machine_name: str) -> None:
-    """The whole plan for people: what was chosen, other ways, the command."""
+    """The whole plan for people: what was chosen, other ways, the command of what starts."""
     from wizard.planning.render import as_command
 
-    show_choice(screen, plan, machine_name)
+    # Flags and command of what does not fit would be read as advice.
+    show_choice(screen, plan, machine_name, flags=plan.fits)
     if plan.alternatives:
         screen.title(t("Other ways"))
         too_much = t("does not fit") if plan.fits else t("does not fit either")
         for other in plan.alternatives:
             size = t("{tokens} tokens", tokens=f"{other.kv_tokens:,}") if other.fits else too_much
             screen.step("info" if other.fits else "skipped", other.change, size)
-    screen.title(t("Command"))
-    screen.line(as_command(plan))
+    if plan.fits:
+        screen.title(t("Command"))
+        screen.line(as_command(plan))
+        return
+    way = next((other for other in plan.alternatives if other.fits), None)
+    if way is not None:
+        screen.title(t("Command of the first other way"))
+        screen.line(as_command(plan, way))
 
 
 def show_choice(screen: Screen, plan: ServePlan, machine_name: str, *, flags: bool = True) -> None:

@@ -124,6 +124,8 @@ def _put_settings(facts: ModelFacts, choice: Choice, put: _Put) -> None:
         )
     elif outcome.max_model_len >= facts.max_position:
         reason = t("All that the model can; it fits.") if outcome.starts else t("All that the model can.")
+        if outcome.max_model_len > facts.max_position:
+            reason = t("More than the model can: {limit}.", limit=facts.max_position)
         put("--max-model-len", str(outcome.max_model_len), reason, "model")
     else:
         put(

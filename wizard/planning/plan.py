@@ -123,6 +123,15 @@ def _alternatives(
         found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))
         return plan.fits
 
+    if here.refusal is not None and here.refusal.code == "max-model-len-above-model":
+        # No machine and no variant helps there.
+        if here.longest:
+            add(
+                t("Less context: {n} tokens.", n=here.longest),
+                facts,
+                _pin(intent, "--max-model-len", str(here.longest)),
+            )
+        return tuple(found)
     knobs = here.knobs
     capable = knobs.device == "cuda" and (knobs.capability is None or knobs.capability >= (8, 9))
     # Where the weights alone are too much, a smaller cache is no way.

@@ -293,14 +293,14 @@ def _try(
             and (context or 0) >= need.minimum_context_tokens
             and (not need.tools or entry.tool_parser is not None)
         ),
-        score=_score(entry, variant, speed, context, least, needs, first),
+        score=_score(entry, variant, speed, context, needs, first),
         first_answer_s=first,
     )
 
 
 def _too_far(entry: ModelEntry, variant: Variant, lacking: tuple[str, ...]) -> Ranked:
     size, seen = entry.download(variant)
-    score = _score(entry, variant, None, None, 0, ())
+    score = _score(entry, variant, None, None, ())
     return Ranked(entry, variant, "no", None, None, 0, None, size, seen, lacking, (), score)
 
 
@@ -384,7 +384,6 @@ def _score(
     variant: Variant,
     speed: float | None,
     context: int | None,
-    least: int,
     needs: tuple[Need, ...],
     first_answer_s: float | None = None,
 ) -> float:
@@ -402,8 +401,9 @@ def _score(
     score -= {"int4": 0.25, "nvfp4": 0.2, "fp4": 0.2, "fp8": 0.05, "int8": 0.1}.get(variant.precision, 0.0)
     if (not needs or any(need.tools for need in needs)) and _FOR_CODE.search(entry.id):
         score += 0.6
-    if context and context > least:
-        score += min(0.4, 0.1 * math.log2(context / least))
+    if context and context > AGENT_CONTEXT_TOKENS:
+        # By one measure for all clients, so that the order of models does not change with what is asked for.
+        score += min(0.4, 0.1 * math.log2(context / AGENT_CONTEXT_TOKENS))
     if first_answer_s is not None:
         # Without a GPU the wait decides: twice as long costs what four times the size is worth.
         score -= max(0.0, 2 * math.log2(first_answer_s / _PATIENCE_S))

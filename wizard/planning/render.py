@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from wizard.i18n import t
-from wizard.planning.model import Memory, ServePlan
+from wizard.planning.model import Alternative, Memory, ServePlan
 
 BAR_WIDTH = 60
 
@@ -98,11 +98,18 @@ def bar_svg(plan: ServePlan) -> str:
     )
 
 
-def as_command(plan: ServePlan) -> str:
-    """Shell text that starts the server; variables first, one flag a line."""
+def as_command(plan: ServePlan, way: Alternative | None = None) -> str:
+    """Shell text that starts the server; variables first, one flag a line. way: another way of the plan's instead."""
     head = [f"{name}={shlex.quote(value)}" for name, value in sorted(plan.env.items())]
-    lines = [" ".join([*head, "vllm", "serve", shlex.quote(plan.serve_as)])]
-    lines += [shlex.join(flag.words) for flag in plan.flags]
+    if way is None:
+        words, flags = [plan.serve_as], [list(flag.words) for flag in plan.flags]
+    else:
+        words, flags = list(way.command[2:3]), []
+        for word in way.command[3:]:
+            if word.startswith("--") or not flags:
+                flags.append([])
+            flags[-1].append(word)
+    lines = [" ".join([*head, "vllm", "serve", *map(shlex.quote, words)]), *map(shlex.join, flags)]
     return " \\\n  ".join(lines)
 
 

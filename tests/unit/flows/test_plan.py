@@ -393,3 +393,23 @@ def test_the_rank_of_adapters_is_read_from_their_folders(
     plan = plan_for(world, str(folder), machine=machine, intent=Intent(lora_modules=(f"a={adapter}", "b=acme/other")))
     chosen = plan.flag("--max-lora-rank")
     assert (chosen and chosen.value) == rank
+
+
+def test_a_plan_that_does_not_fit_shows_the_command_of_a_way_that_does(world: World) -> None:
+    out = StringIO()
+    question = PlanQuestion("Qwen/Qwen3-8B", gpu="RTX 4090", context_tokens=500_000)
+    assert plan_command(world, Screen(plain=True, out=out, err=StringIO(), env={}), question) is False
+    text = out.getvalue()
+    assert "does not fit" in text
+    assert "500000 \\" not in text, "the command that would not start"
+    command = text.partition("Command of the first other way")[2]
+    assert "vllm serve Qwen/Qwen3-8B" in command
+    assert "--max-model-len 500000" not in command
+
+
+def test_a_plan_that_nothing_helps_shows_no_command(world: World) -> None:
+    out = StringIO()
+    question = PlanQuestion("deepseek-ai/DeepSeek-V3.1", gpu="RTX 2080 Ti")
+    assert plan_command(world, Screen(plain=True, out=out, err=StringIO(), env={}), question) is False
+    assert "does not fit" in out.getvalue()
+    assert "vllm serve" not in out.getvalue()

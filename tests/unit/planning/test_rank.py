@@ -133,6 +133,17 @@ def test_a_newer_and_larger_model_ranks_above_an_older_small_one() -> None:
     assert order.index("Qwen/Qwen3.8-27B") < order.index("Qwen/Qwen3.5-27B")
 
 
+@pytest.mark.parametrize(("gpu", "gpus"), [("RTX 4090", 1), ("H100", 1), ("L40S", 2)])
+def test_the_order_of_models_is_the_same_for_every_agent(gpu: str, gpus: int) -> None:
+    machine = describe_machine(gpu, gpus)
+    plain = [row.variant.model for row in rank_models(machine) if row.suits]
+    wants = replace(CODEX, minimum_context_tokens=65_536)
+    needy = [row.variant.model for row in rank_models(machine, [wants]) if row.suits]
+    both = set(plain) & set(needy)
+    assert len(both) > 10
+    assert [m for m in plain if m in both] == [m for m in needy if m in both]
+
+
 def test_memory_that_others_hold_takes_models_away() -> None:
     free = [r.entry.id for r in rank_models(describe_machine("RTX 4090"), [CODEX]) if r.suits]
     held = [r.entry.id for r in rank_models(describe_machine("RTX 4090", free_gib=8), [CODEX]) if r.suits]
