@@ -15,6 +15,7 @@ from importlib import resources
 
 from wizard.doctor.causes import found
 from wizard.doctor.observations import Context
+from wizard.doctor.symptoms import CODES, family_of_words
 from wizard.i18n import t
 from wizard.problems import Fix, Problem
 from wizard.secret import redact
@@ -37,13 +38,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """A kind of message. says: what it hides. source: who prints it. harmless: nothing is wrong."""
+    """A kind of message. says: what it hides. source: who prints it. harmless: nothing is wrong.
+
+    generic: no more than a status, or that it failed.
+    """
 
     pattern: re.Pattern[str]
     says: str
     candidates: tuple[Candidate, ...]
     source: str
     harmless: bool = False
+    generic: bool = False
 
 
 @cache
@@ -60,6 +65,7 @@ def all_error_texts() -> tuple[ErrorText, ...]:
             ),
             row["source"],
             row.get("harmless", False),
+            row.get("generic", False),
         )
         for row in tomllib.loads(text)["text"]
     )
@@ -72,14 +78,37 @@ def explain_error(text: str, context: Context | None = None, url: str = "") -> t
     that names no host. A text out of a server's log is judged as one.
     """
     text = _readable(text)
-    for row in all_error_texts():
-        match = row.pattern.search(text)
-        if match:
-            return _explain(row, match, text, context, url)
+    matches = [(row, match) for row in all_error_texts() if (match := row.pattern.search(text))]
+    if matches and not matches[0][0].generic:
+        return _explain(*matches[0], text, context, url)
     from wizard.serving.deaths import judge_log
 
     # That something failed at a server's start is no explanation of a client's text.
-    return tuple(problem for problem in judge_log(text.splitlines()) if problem.code != "startup-failed")
+    told = tuple(problem for problem in judge_log(text.splitlines()) if problem.code != "startup-failed")
+    if any(problem.severity == "error" for problem in told):
+        return told
+    said = _said_by_server(text)
+    usual = _explain(*matches[0], text, context, url) if matches else ()
+    if said is None:
+        return usual or told
+    others = (problem for problem in usual if problem.code != said.code)
+    return (said, *(replace(problem, severity="warning") for problem in others))
+
+
+_STATUS = re.compile(
+    r"(?:status|code|error|HTTP(?:/[\d.]+)?|^)\W{0,4}(?:code\W{0,3})?([45]\d\d)\b", re.IGNORECASE | re.MULTILINE
+)
+# What a text out of context does not tell: these are many things, and rows of the table that say so know more.
+_UNTOLD = ("waf", "not-ready", "gateway-timeout", "auth", "server-error", "other")
+
+
+def _said_by_server(text: str) -> Problem | None:
+    """What a server's own words in the text say, by the table that its replies are judged with."""
+    status = _STATUS.search(text)
+    family = family_of_words(text, int(status[1]) if status else 400)
+    if family is None or family in _UNTOLD or family not in CODES:
+        return None
+    return found(CODES[family], t("The server says so: {text}", text=redact(" ".join(text.split())[:160])))
 
 
 def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context | None, url: str) -> tuple[Problem, ...]:

@@ -53,6 +53,53 @@ Family = Literal[
 ]
 
 
+# Families of refusals of a request's form, and their causes.
+REQUEST_CODES: dict[Family, str] = {
+    "tools-off": "tool-choice-not-enabled",
+    "tool-type": "responses-tool-type-unsupported",
+    "max-tokens": "max-tokens-too-large",
+    "context": "context-length-exceeded",
+    "no-template": "chat-template-missing",
+    "developer-role": "developer-role-rejected",
+    "no-system-role": "template-no-system-role",
+    "role-order": "template-role-order",
+    "content-parts": "content-parts-unsupported",
+    "not-multimodal": "not-multimodal",
+    "beta-fields": "beta-fields-rejected",
+    "parameter": "unsupported-params",
+    "schema": "schema-422",
+}
+
+# Families of refusals that are causes by themselves, wherever the plain request met them.
+FRONT_CODES: dict[Family, str] = {
+    "waf": "waf-block",
+    "credits": "insufficient-credits",
+    "rate": "rate-limited",
+    "rate-upstream": "rate-limited-upstream",
+    "overloaded": "server-overloaded",
+    "provider-prefix": "litellm-provider-prefix",
+    "azure": "azure-deployment-path",
+    "not-ready": "server-not-ready",
+    "gateway-timeout": "proxy-read-timeout",
+    "client-gave-up": "client-timeout-too-short",
+    "proxy-auth": "proxy-unreachable",
+    "region": "region-not-supported",
+}
+
+# Every family that is a cause where one reply is all that is known; where more was asked, the checks compare.
+CODES: dict[Family, str] = {
+    **REQUEST_CODES,
+    **FRONT_CODES,
+    "auth": "key-invalid",
+    "key-format": "key-format-rejected",
+    "upstream-auth": "upstream-auth-failed",
+    "model": "model-name-mismatch",
+    "no-channel": "gateway-no-channel",
+    "server-error": "server-bug-500",
+    "other": "error-in-error-body",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """Words of one family. statuses: where given, only with these."""
@@ -108,14 +155,35 @@ def family_of(reply: HttpReply, body: Body) -> Family:
         if status in by_status:
             return by_status[status]
     else:
-        for row in words.rows:
-            if (not row.statuses or status in row.statuses) and row.words.search(text):
-                return row.family
+        named = family_of_words(text, status)
+        if named is not None:
+            return named
     if status == 422 or _is_schema(body):
         return "schema"
     if status in (502, 503, 521, 523, 530):
         return "not-ready"
+    if status < 500 and body.error is not None and (field := _FIELD.match(body.error.param)):
+        return _BY_FIELD.get(field[0], "other")
     return "server-error" if status >= 500 else "other"
+
+
+# OpenAI's errors name the field at fault, whatever their words are. What is wrong with `messages` may be anything.
+_FIELD = re.compile(r"\w+")
+_SETTINGS = (
+    "temperature top_p top_k n seed user store metadata stop stream stream_options parallel_tool_calls response_format "
+    "reasoning reasoning_effort presence_penalty frequency_penalty logprobs logit_bias include prompt_cache_key"
+)
+_BY_FIELD: dict[str, Family] = {
+    **dict.fromkeys(_SETTINGS.split(), "parameter"),
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "parameter"),
+    "model": "model",
+}
+
+
+def family_of_words(text: str, status: int) -> Family | None:
+    """The family of the first row whose words are in the text; None where none are."""
+    rows = _words().rows
+    return next((r.family for r in rows if (not r.statuses or status in r.statuses) and r.words.search(text)), None)
 
 
 # What any refusal is called, whatever it is about: its `invalid` says nothing.
@@ -128,10 +196,15 @@ def _said(body: Body) -> str:
     return _ANY_REFUSAL.sub("", text[:_MAX_WORDS_CHARACTERS])
 
 
+_MISSING = re.compile(r"'loc': \(|\b(?:field required|missing required (?:field|parameter))", re.IGNORECASE)
+
+
 def _is_schema(body: Body) -> bool:
-    """FastAPI's list of `loc` and `msg`."""
+    """FastAPI's list of `loc` and `msg`, or the same in words."""
     detail = body.value.get("detail") if isinstance(body.value, dict) else None
-    return isinstance(detail, list) and bool(detail) and isinstance(detail[0], dict) and "loc" in detail[0]
+    if isinstance(detail, list) and bool(detail) and isinstance(detail[0], dict) and "loc" in detail[0]:
+        return True
+    return body.error is not None and bool(_MISSING.search(body.error.message))
 
 
 def is_path_error(reply: HttpReply, body: Body) -> bool:

@@ -7,24 +7,12 @@ from urllib.parse import urlsplit
 
 from wizard.doctor.bodies import excerpt
 from wizard.doctor.causes import find_cause, found
-from wizard.doctor.checks.request import CODES as REQUEST_CODES
-from wizard.doctor.checks.what import CODES as FRONT_CODES
 from wizard.doctor.judging import evidence
 from wizard.doctor.observations import Exchange, Wire
 from wizard.doctor.reach import Seen, judge_exchange
-from wizard.doctor.symptoms import Family
+from wizard.doctor.symptoms import CODES
 from wizard.i18n import t
 from wizard.problems import Problem
-
-_OTHER_CODES: dict[Family, str] = {
-    "auth": "key-invalid",
-    "key-format": "key-format-rejected",
-    "upstream-auth": "upstream-auth-failed",
-    "model": "model-name-mismatch",
-    "no-channel": "gateway-no-channel",
-    "server-error": "server-bug-500",
-    "other": "error-in-error-body",
-}
 
 
 def wire_of_url(url: str) -> Wire | None:
@@ -97,8 +85,7 @@ def _explain(seen: Seen) -> Problem:
             else "wrong-endpoint-path"
         )
     else:
-        family: Family = seen.family or "other"
-        code = REQUEST_CODES.get(family) or FRONT_CODES.get(family) or _OTHER_CODES.get(family, "error-in-error-body")
+        code = CODES.get(seen.family or "other", "error-in-error-body")
     if seen.status == 413 and code == "error-in-error-body":
         code = "proxy-body-limit"
     if code == "key-invalid" and exchange.request.auth == "none":

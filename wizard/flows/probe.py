@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from wizard.doctor import probes
-from wizard.doctor.checks.request import CODES as REQUEST_CODES
 from wizard.doctor.checks.way import is_local
 from wizard.doctor.observations import AddressResult, Exchange, NetworkFacts, Observations, ProxyRoute, Target
 from wizard.doctor.probes import Probe, Spot, candidates, spot_of
 from wizard.doctor.reach import Reach, judge_models, judge_reach
+from wizard.doctor.symptoms import REQUEST_CODES
 from wizard.effects.network import Network
 from wizard.effects.world import World
 from wizard.endpoint.proxies import route

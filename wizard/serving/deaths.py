@@ -310,7 +310,9 @@ _PREFIX = re.compile(
     r"(?: (?:stdout|stderr) [FP])?(?: -)?\s+"  # CRI
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w./@-]+(?:\[\d+\])?: "  # journald, syslog
     r"|\[pod/[^\]]+\]\s+"  # kubectl logs --prefix
-    r"|[\w.-]+\s*\| "  # docker compose
+    r"|[\w.-]*\s*\| "  # docker compose, Grafana
+    r"|(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) +(?=\d{4}-\d\d-\d\dT)|\[[\w.]+: [^\]]*\]\s+"  # Google Cloud
+    r"|\[\d+,\d+\]<std(?:out|err)>:|\d{1,4}: (?=[(\[A-Z])"  # mpirun, srun
     r"|\([^()]{0,60}\bpid=\d+[^)]{0,60}\)\s*|\((?:EngineCore|APIServer|Worker|VllmWorker|RayWorker)\w*\)\s*"
     r"|\[(?:rank|Rank )\d+\]:\s?"
     r"|\[[\w]+\.py:\d+\]\s+"
@@ -321,6 +323,13 @@ _LEVEL = re.compile(
     r"|(?P<plain>DEBUG|INFO|WARNING|ERROR|CRITICAL)(?::\s+|:[\w.]+:| - | \[[\w.]+:\d+\] )"
     r"|\[(?P<torch>[WEI])\d{0,4}[ :])"
 )
+# vLLM's own beginnings of a line, wherever they stand: before them is what a collector of logs put there.
+_OWN_BEGINNING = re.compile(
+    r"\((?:\w+ )*\w+ pid=\d+\)|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\]"
+)
+_COLLECTED_CHARACTERS = 300
+_LOGFMT = re.compile(r'(?:^|\s)msg="(?P<text>(?:[^"\\]|\\.)*)"')
+_LOGFMT_LEVEL = re.compile(r"(?:^|\s)(?:level|lvl|severity)=\"?(?P<level>\w+)")
 _QUIET = {"DEBUG", "INFO", "WARNING"}
 _PYTHON_WARNING = re.compile(r"\b(?:User|Future|Deprecation|Runtime)Warning: ")
 
@@ -328,13 +337,16 @@ _PYTHON_WARNING = re.compile(r"\b(?:User|Future|Deprecation|Runtime)Warning: ")
 def split_prefix(line: str) -> tuple[str, str]:
     """A log line without colours, time stamps, process names and level; and the level, or "" where it has none.
 
-    Lines wrapped in JSON (Docker's json-file, structured logs) are unwrapped.
+    Lines wrapped in JSON (Docker's json-file, structured logs) or logfmt are unwrapped.
     """
     if "\x1b" in line or not line.isprintable():
         line = _ANSI.sub("", line)
     if line.startswith("{"):
         line = _unwrap_json(line)
-    level, end = "", 0
+    elif 'msg="' in line and (told := _LOGFMT.search(line)) is not None:
+        line = _with_level(told["text"].replace('\\"', '"'), (_LOGFMT_LEVEL.search(line) or {"level": ""})["level"])
+    own = _OWN_BEGINNING.search(line, 0, _COLLECTED_CHARACTERS)
+    level, end = "", own.start() if own else 0
     for _ in range(8):
         match = _PREFIX.match(line, end)
         if match and match.end() > end:
@@ -361,9 +373,14 @@ def _unwrap_json(line: str) -> str:
     text = next((fields[key] for key in ("log", "message", "msg", "MESSAGE") if isinstance(fields.get(key), str)), None)
     if text is None:
         return line
-    level = str(fields.get("levelname") or fields.get("level") or "").upper()
-    text = text.rstrip("\n")
-    return f"{level}: {text}" if level in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} else text
+    return _with_level(text.rstrip("\n"), str(fields.get("levelname") or fields.get("level") or ""))
+
+
+def _with_level(text: str, level: str) -> str:
+    level = level.upper()
+    # A collector calls all that came from one pipe INFO: where the line has a level of its own, that one counts.
+    own = _OWN_BEGINNING.search(text, 0, _COLLECTED_CHARACTERS)
+    return f"{level}: {text}" if level in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"} and not own else text
 
 
 # ---------------------------------------------------------------- reading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from .conftest import (
     RESPONSE_OK,
     Patient,
     Route,
+    When,
     chat,
     content_is_list,
     error,
@@ -1407,3 +1409,23 @@ def test_a_stream_that_is_cut_before_its_first_event_is_broken(examined: Examine
     cut = chat("", kind="text/event-stream", when=streams, cut="peer closed connection")
     found = examined(PLAIN, models(), cut, chat())
     assert found.findings[0].code == "broken-response-body"
+
+
+# ---- refusals in words that nobody knows: what passes tells
+
+
+@pytest.mark.parametrize(
+    ("passes", "answer", "code"),
+    [
+        pytest.param(streams, sse(SSE_OK), "stream-mismatch", id="only-streams"),
+        pytest.param(sends("max_completion_tokens"), chat(), "unsupported-params", id="the-newer-limit"),
+        pytest.param(content_is_list, chat(), "content-parts-unsupported", id="only-parts"),
+        pytest.param(lambda *_: False, chat(), "error-in-error-body", id="nothing"),
+    ],
+)
+def test_the_one_change_that_passes_tells_what_a_refusal_is_about(
+    examined: Examined, passes: When, answer: Route, code: str
+) -> None:
+    refusal = chat({"error": {"message": "E4711"}}, 400)
+    diagnosis = examined(PLAIN, models(), replace(answer, when=passes), refusal)
+    assert diagnosis.findings[0].code == code

@@ -412,6 +412,12 @@ def test_no_remedy_is_offered_where_nothing_fits() -> None:
             json.dumps({"log": OOM + "\n", "stream": "stderr", "time": "2026-11-30T13:32:17Z"}), id="docker-json"
         ),
         pytest.param(json.dumps({"levelname": "ERROR", "message": OOM}), id="structured"),
+        pytest.param(f"2026-11-30 13:32:17.890 | {OOM}", id="grafana"),
+        pytest.param(f"INFO 2026-11-30T13:32:17.1Z [resource.labels.name: vllm] {OOM}", id="google-cloud"),
+        pytest.param(f"gpu7 i-0ab1 whatever> (APIServer pid=1) {OOM}", id="unknown-collector"),
+        pytest.param(f'ts=2026-11-30T13:32:17Z level=error msg="{OOM}"', id="logfmt"),
+        pytest.param(f"[1,0]<stderr>:{OOM}", id="mpirun"),
+        pytest.param(f"3: (Worker pid=4) {OOM}", id="srun"),
         pytest.param(f"\x00\x07{OOM}\ufffd", id="binary-noise"),
     ],
 )
@@ -419,6 +425,23 @@ def test_what_stands_before_a_line_does_not_hide_it(line: str) -> None:
     death = first(line)
     assert death.problem.code == "cuda-oom"
     assert split_prefix(line)[0].startswith("torch.OutOfMemoryError")
+
+
+@pytest.mark.parametrize(
+    "collected",
+    [
+        pytest.param("INFO 2026-11-30T13:32:17.1Z [resource.labels.name: vllm] {line}", id="google-cloud"),
+        pytest.param("whatever 42 {line}", id="unknown-collector"),
+        pytest.param('level=error ts=2026-11-30T13:32:17Z msg="{line}"', id="logfmt"),
+    ],
+)
+def test_a_warning_is_no_death_whatever_a_collector_calls_it(collected: str) -> None:
+    warning = (
+        "(APIServer pid=1) WARNING 11-30 13:32:17 [x.py:2] This can cause `OSError: [Errno 24] Too many open files`."
+    )
+    dead = f"(EngineCore pid=2) ERROR 11-30 13:32:36 [core.py:842] {OOM}"
+    codes = [problem.code for problem in judge_log([collected.format(line=line) for line in (warning, dead)])]
+    assert codes[:1] == ["cuda-oom"]
 
 
 def test_evidence_is_shown_without_prefix_and_without_keys() -> None:

@@ -6,11 +6,11 @@ import re
 
 from wizard.doctor.bodies import excerpt, find_error
 from wizard.doctor.causes import found
-from wizard.doctor.checks.request import CODES
 from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import evidence, plain_works, refused, target_of, unseen, variation
 from wizard.doctor.observations import Observations
 from wizard.doctor.reach import Seen, judge_reach
+from wizard.doctor.symptoms import REQUEST_CODES
 from wizard.i18n import t
 from wizard.problems import Problem, Severity
 
@@ -28,7 +28,7 @@ def responses_taken(seen: Observations) -> Verdict:
     if developer is not None:
         code = "server-bug-500" if developer.family == "server-error" else "developer-role-rejected"
         if developer.family in ("no-system-role", "role-order"):
-            code = CODES[developer.family]
+            code = REQUEST_CODES[developer.family]
         problems.append(
             found(
                 code,
@@ -169,7 +169,7 @@ def messages_api_taken(seen: Observations) -> Verdict:
         )
     system = refused(seen, "messages.system")
     if system is not None:
-        code = CODES.get(system.family or "other", "template-no-system-role")
+        code = REQUEST_CODES.get(system.family or "other", "template-no-system-role")
         problems.append(
             found(
                 code,
@@ -181,7 +181,7 @@ def messages_api_taken(seen: Observations) -> Verdict:
     order = refused(seen, "messages.two-users")
     if order is not None and inside is None and system is None:
         what = t("Two user messages in a row are refused: {text}", text=excerpt(order.text, 120))
-        code = "server-bug-500" if order.family == "server-error" else CODES.get(order.family or "other", "")
+        code = "server-bug-500" if order.family == "server-error" else REQUEST_CODES.get(order.family or "other", "")
         problems.append(found(code or "template-role-order", what, evidence(order), severity=severity))
     parts = refused(seen, "messages.parts")
     if parts is not None:

@@ -37,7 +37,7 @@ def plain_answer(seen: Observations) -> Verdict:
     if best.grade == "answers" and best.status < 400:
         return _not_an_answer(best, best.body)
     if best.grade == "answers" and best.family in ("other", "server-error"):
-        return _unexplained(best)
+        return _by_what_passes(seen, best) or _unexplained(best)
     return None
 
 
@@ -144,6 +144,35 @@ def _error_as_answer(best: Seen, spoken: Spoken) -> Problem | None:
         t("The answer's text is an error: {text}", text=excerpt(spoken.content, 120)),
         evidence(best),
     )
+
+
+def _by_what_passes(seen: Observations, best: Seen) -> Problem | None:
+    """A refusal in words that nobody knows: the one change with which the same request passes says what it is about."""
+    if best.status >= 500:
+        return None
+    wire, text = target_of(seen).wire, excerpt(best.text, 120)
+    changes = (
+        (
+            f"{wire}.stream",
+            "stream-mismatch",
+            t("The server answers only where a stream is asked for: {text}", text=text),
+        ),
+        (
+            "chat.completion-tokens",
+            "unsupported-params",
+            t("The server takes `max_completion_tokens` and refuses `max_tokens`: {text}", text=text),
+        ),
+        (
+            "chat.parts",
+            "content-parts-unsupported",
+            t("The server takes content as a list of parts and refuses it as a text: {text}", text=text),
+        ),
+    )
+    for probe, code, what in changes:
+        passed = variation(seen, probe)
+        if passed is not None and passed.grade == "works":
+            return found(code, what, evidence(best), evidence(passed))
+    return None
 
 
 def _unexplained(best: Seen) -> Problem:

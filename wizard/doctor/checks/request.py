@@ -25,26 +25,9 @@ from wizard.doctor.observations import Observations
 from wizard.doctor.probes import MANY_TOKENS
 from wizard.doctor.reach import Reach, Seen, judge_reach
 from wizard.doctor.reach import judged as judged_exchange
-from wizard.doctor.symptoms import Family
+from wizard.doctor.symptoms import REQUEST_CODES
 from wizard.i18n import t
 from wizard.problems import Problem, Severity
-
-# Families of refusals of a request's form, and their causes.
-CODES: dict[Family, str] = {
-    "tools-off": "tool-choice-not-enabled",
-    "tool-type": "responses-tool-type-unsupported",
-    "max-tokens": "max-tokens-too-large",
-    "context": "context-length-exceeded",
-    "no-template": "chat-template-missing",
-    "developer-role": "developer-role-rejected",
-    "no-system-role": "template-no-system-role",
-    "role-order": "template-role-order",
-    "content-parts": "content-parts-unsupported",
-    "not-multimodal": "not-multimodal",
-    "beta-fields": "beta-fields-rejected",
-    "parameter": "unsupported-params",
-    "schema": "schema-422",
-}
 
 
 def plain_request(seen: Observations) -> Verdict:
@@ -58,7 +41,7 @@ def plain_request(seen: Observations) -> Verdict:
         return None
     if best.family in ("max-tokens", "context"):
         return _room(seen, reach, best)
-    code = CODES.get(best.family)
+    code = REQUEST_CODES.get(best.family)
     if code is None:
         return None
     if code == "responses-tool-type-unsupported" and target_of(seen).wire != "responses":
@@ -318,7 +301,7 @@ def messages_taken(seen: Observations) -> Verdict:
 
 def _by_status(judged: Seen) -> str:
     if judged.family in ("content-parts", "schema", "parameter"):
-        return CODES[judged.family]
+        return REQUEST_CODES[judged.family]
     return "server-bug-500" if judged.status >= 500 else "schema-422" if judged.status == 422 else "message-rejected"
 
 
@@ -416,7 +399,7 @@ def tools_taken(seen: Observations) -> Verdict:
                 evidence(no),
                 severity=severity,
             )
-        code = CODES.get(no.family or "other", "tool-choice-not-enabled")
+        code = REQUEST_CODES.get(no.family or "other", "tool-choice-not-enabled")
         if code in ("responses-tool-type-unsupported", "template-role-order", "not-multimodal"):
             code = "tool-choice-not-enabled"
         return found(

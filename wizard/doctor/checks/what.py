@@ -12,7 +12,7 @@ from wizard.doctor.listing import model_by_list, nearest, only_listed
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
 from wizard.doctor.reach import Reach, Seen, judge_reach, judged
-from wizard.doctor.symptoms import Family
+from wizard.doctor.symptoms import FRONT_CODES
 from wizard.i18n import t
 from wizard.problems import Problem
 
@@ -93,23 +93,6 @@ def _small_model(seen: Observations, reach: Reach) -> Problem | None:
     )
 
 
-# Families of refusals that are causes by themselves, wherever the plain request met them.
-CODES: dict[Family, str] = {
-    "waf": "waf-block",
-    "credits": "insufficient-credits",
-    "rate": "rate-limited",
-    "rate-upstream": "rate-limited-upstream",
-    "overloaded": "server-overloaded",
-    "provider-prefix": "litellm-provider-prefix",
-    "azure": "azure-deployment-path",
-    "not-ready": "server-not-ready",
-    "gateway-timeout": "proxy-read-timeout",
-    "client-gave-up": "client-timeout-too-short",
-    "proxy-auth": "proxy-unreachable",
-    "region": "region-not-supported",
-}
-
-
 def gateway_says(seen: Observations) -> Verdict:
     """What stands between the client and an answer though URL and connection are right."""
     skipped = unseen(seen)
@@ -135,7 +118,7 @@ def gateway_says(seen: Observations) -> Verdict:
             evidence(best),
             *_listed(reach),
         )
-    code = CODES.get(best.family)
+    code = FRONT_CODES.get(best.family)
     if code is None:
         return None
     if code == "rate-limited" and best.reply is not None:
