@@ -80,6 +80,7 @@ def written_forms(value: str) -> tuple[str, ...]:
 
     slashes = value.replace("\\", "\\\\")
     doubled = slashes.replace('"', '\\"')
+    expanded = slashes.replace("$", "\\$").replace("`", "\\`")
     return tuple(
         dict.fromkeys(
             (
@@ -91,6 +92,8 @@ def written_forms(value: str) -> tuple[str, ...]:
                 doubled.replace("$", "\\$"),
                 doubled.replace("$", "\\$").replace("`", "\\`"),
                 doubled.replace("$", "$$").replace("%", "%%"),
+                expanded,
+                expanded.replace("'", "'\\''"),
                 slashes,
                 slashes.replace("'", "\\'"),
                 value.replace("'", "'\\''"),

@@ -26,6 +26,12 @@ def quote_sh_words(words: Sequence[str]) -> str:
     return " ".join(map(quote_sh, words))
 
 
+def quote_sh_twice(value: str) -> str:
+    """One word for a POSIX shell, whose reader expands the value once more as a shell does inside double quotes: Crush
+    does so with keys and URLs (its `internal/config/resolve.go`, 2026-08-21)."""
+    return quote_sh(re.sub(r"([\\$`])", r"\\\1", value))
+
+
 def quote_fish(value: str) -> str:
     """One word for fish, in whose single quotes a backslash and a quote are escaped."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -91,6 +97,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "yaml": quote_yaml,
     "sh": quote_sh,
     "sh_words": quote_sh_words,
+    "sh_twice": quote_sh_twice,
     "fish": quote_fish,
     "powershell": quote_powershell,
     "cmd": quote_cmd,

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wizard.clients.formats.lines import parse_dotenv
+from wizard.clients.places import Places
 from wizard.clients.quoting import FILTERS, quote_cmd, quote_powershell, quote_toml
 from wizard.clients.render import render_text, template_values
 from wizard.clients.shells import SHELLS, render_shell, shell_variables
+from wizard.clients.spec import parse_spec
 from wizard.effects.templates import read_client_folders
 from wizard.endpoint.model import Endpoint
 from wizard.problems import ProblemError
+from wizard.secret import Secret
 
 NASTY = [
     "plain",
@@ -42,6 +47,30 @@ def test_a_posix_shell_gives_it_back(value: str, shell: str) -> None:
     script = render_shell("bash", [("X", value)]) + 'printf "%s." "$X"'
     said = subprocess.run([program, "-c", script], capture_output=True, check=True).stdout.decode()
     assert said == value + "."
+
+
+@pytest.mark.parametrize("value", [value for value in NASTY if "\n" not in value])
+@pytest.mark.parametrize("template", ["crushrc.j2", "run.crushrc.j2"])
+def test_crush_which_expands_a_value_again_gets_it_back(
+    template: str, value: str, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    texts = read_client_folders(tmp_path)["crush"]
+    places = Places({}, tmp_path, tmp_path, "linux", tmp_path)
+    values = template_values(replace(endpoint, key=Secret(value)), parse_spec("crush", texts["client.toml"]), places)
+    # Crush's own shell runs the file; what it then expands, and how, is what a here-document does.
+    script = f"""
+        model() {{ :; }}
+        provider() {{ while [ "$1" != --api-key ]; do shift; done; eval "cat <<END
+$2
+END
+"; }}
+        {render_text(texts[template], values, template)}
+    """
+    # By standard input: a key among arguments shows to everybody.
+    said = subprocess.run(
+        ["bash"], input=script.encode(), capture_output=True, check=True, env={**os.environ, "LLM_SETUP_API_KEY": value}
+    ).stdout.decode()
+    assert said == value + "\n"
 
 
 @pytest.mark.parametrize("value", NASTY)
@@ -69,9 +98,6 @@ def test_a_value_without_a_filter_is_refused() -> None:
 
 
 def test_a_misspelt_value_is_named(endpoint: Endpoint, tmp_path: Path) -> None:
-    from wizard.clients.places import Places
-    from wizard.clients.spec import parse_spec
-
     spec = parse_spec("codex", read_client_folders(tmp_path)["codex"]["client.toml"])
     values = template_values(endpoint, spec, Places({}, tmp_path, tmp_path, "linux", tmp_path))
     with pytest.raises(ProblemError) as caught:
