@@ -114,6 +114,42 @@ def test_the_key_of_a_run_that_was_left_is_in_the_store_of_keys_alone(
     assert not (state / "init-answers.toml").exists()
 
 
+def test_a_key_that_was_taken_back_stays_nowhere(on_terminal: Any, environment: dict[str, str], home: Path) -> None:
+    environment.pop("LLM_SETUP_API_KEY")
+    terminal = on_terminal("init", "--client", "codex", "--base-url", "http://127.0.0.1:9")
+    terminal.sees("Key (not shown").types("sk-typed-000000000000").enter()
+    # Nothing answers there; another address is another key.
+    terminal.sees("What now?", "Enter another URL", "Leave; the answers are kept")
+    secrets = home / "own/state/secrets.json"
+    assert "init-key" in secrets.read_text()
+    terminal.down().enter()
+    terminal.sees("Base URL")
+    assert "init-key" not in secrets.read_text()
+
+
+def test_a_run_that_is_begun_anew_by_flag_forgets_the_one_that_was_left(
+    on_terminal: Any, llm_setup: Any, endpoint: Any, environment: dict[str, str], home: Path
+) -> None:
+    key = environment.pop("LLM_SETUP_API_KEY")
+    terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url)
+    terminal.sees("Key (not shown").types(key).enter()
+    terminal.sees("Write these files?")
+    terminal.kill()
+    assert "init-key" in (home / "own/state/secrets.json").read_text()
+    llm_setup("init", "--yes", "--no-resume", "--base-url", endpoint.url, "--client", "codex", LLM_SETUP_API_KEY=key)
+    assert "init-key" not in (home / "own/state/secrets.json").read_text()
+    assert not (home / "own/state/init-answers.toml").exists()
+
+
+def test_answers_of_ours_that_do_not_parse_are_said_once_and_forgotten(on_terminal: Any, home: Path) -> None:
+    kept = home / "own/state/init-answers.toml"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("clients = [")
+    terminal = on_terminal("init")
+    terminal.sees("do not parse", "begun anew", "Which clients should use it?")
+    assert not kept.exists()
+
+
 def test_what_is_gone_on_with_by_flag_is_not_offered_again(
     on_terminal: Any, llm_setup: Any, endpoint: Any, home: Path
 ) -> None:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 HERE = ("--client", "codex", "--here", "--model", "embedded")
 SMALL = '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, \
 "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 128, "vocab_size": 1000, \
@@ -12,7 +14,8 @@ SMALL = '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_
 
 def choose(terminal: Any, way: str) -> None:
     """Go down to a way on, and take it."""
-    terminal.sees("What now?", "Leave; the answers are kept")
+    if "Leave; the answers are kept" not in terminal.text.rpartition("What now?")[2]:
+        terminal.sees("What now?", "Leave; the answers are kept")
     shown = terminal.text.rpartition("What now?")[2]
     rows = [line.strip(" »") for line in shown.splitlines() if line.strip()][1:]
     terminal.down(next(at for at, row in enumerate(rows) if row.startswith(way))).enter()
@@ -86,35 +89,126 @@ def test_an_install_that_fails_leads_to_an_endpoint_elsewhere(
     assert endpoint.url in (home / ".codex/config.toml").read_text()
 
 
-def test_a_gated_model_asks_for_a_token_once(on_terminal: Any, endpoint: Any, machine: Any) -> None:
+@pytest.fixture
+def hub(endpoint: Any) -> Any:
+    """`hub(model, token, refusal)`: a hub on loopback with this model; without the token it answers the refusal."""
+
+    def carry(model: str, token: str = "", refusal: int = 401) -> str:
+        table = json.dumps({"t": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})
+        files: dict[str, Any] = {
+            "config.json": json.loads(SMALL),
+            # As text, which it is but for its first bytes.
+            "model.safetensors": chr(len(table)) + "\0" * 7 + table + "\0" * 4,
+        }
+
+        def guarded(content: Any) -> Any:
+            def answer(headers: dict[str, str], body: Any) -> tuple[int, Any]:
+                if token and headers.get("authorization") != f"Bearer {token}":
+                    return refusal, {"error": f"Access to model {model} is restricted."}
+                return 200, content
+
+            return answer
+
+        for name, content in files.items():
+            endpoint.routes[f"GET /{model}/resolve/main/{name}"] = guarded(content)
+        return str(endpoint.url)
+
+    return carry
+
+
+@pytest.mark.parametrize("refusal", [401, 403])
+def test_a_gated_model_is_served_with_a_token_that_is_asked_for_once(
+    on_terminal: Any, hub: Any, machine: Any, home: Path, refusal: int
+) -> None:
     token = "hf_0123456789abcdef0123"
-
-    def config(headers: dict[str, str], body: Any) -> tuple[int, Any]:
-        if headers.get("authorization") != f"Bearer {token}":
-            return 401, {"error": "Access to model org/gated is restricted."}
-        return 200, json.loads(SMALL)
-
-    endpoint.routes["GET /org/gated/resolve/main/config.json"] = config
-    argv = ("--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "org/gated")
-    terminal = on_terminal("init", *argv, HF_ENDPOINT=endpoint.url)
+    url = hub("org/gated", token, refusal)
+    argv = ("--vllm", str(machine.vllm), "--client", "codex", "--here")
+    terminal = on_terminal("init", *argv, "--model", "org/gated", HF_ENDPOINT=url)
     terminal.sees("[hub-denied]")
     choose(terminal, "Enter a token")
     terminal.sees("Token of the hub").types(token).enter()
-    terminal.sees("org/gated on", "Go on?")
-    terminal.child.sendcontrol("c")
-    terminal.ends(130)
+    terminal.sees("org/gated on", "Go on?", "Take another model")
+    kept = machine.own / "state/secrets.json"
+    assert json.loads(kept.read_text()) == {"init-hub-token": token}
+    terminal.enter()
+    terminal.sees("org/gated is here", "ready: http://127.0.0.1:", "Write these files?").types("y")
+    terminal.sees("What now").ends()
     assert token not in terminal.shown
-    kept = {path.name: path.read_text() for path in (machine.own / "state").iterdir() if path.is_file()}
-    assert [name for name, text in kept.items() if token in text] == ["secrets.json"]
+    assert terminal.text.count("Token of the hub") == 1
+    assert json.loads(kept.read_text())["hub-token"] == token
+    assert "init-hub-token" not in kept.read_text()
+    assert 'model = "gated"' in (home / ".codex/config.toml").read_text()
+    # Nor is it asked for another model.
+    hub("org/too", token, refusal)
+    again = on_terminal("init", *argv, "--model", "org/too", HF_ENDPOINT=url)
+    again.sees("org/too on", "Go on?", "Take another model")
 
 
-def test_a_hub_that_does_not_answer_is_measured_and_others_are_offered(on_terminal: Any, machine: Any) -> None:
-    argv = ("--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "org/some-model")
-    terminal = on_terminal("init", *argv, HF_ENDPOINT="http://127.0.0.1:9")
-    terminal.sees("Where models come from", "127.0.0.1:9", "no answer (refused)")
-    terminal.sees("Where should models be fetched from?", "hf-mirror.com", "www.modelscope.cn", "Another mirror")
-    terminal.child.sendcontrol("c")
-    terminal.ends(130)
+def test_a_gated_model_of_the_catalogue_asks_for_its_token_at_the_download(
+    on_terminal: Any, hub: Any, machine: Any
+) -> None:
+    token, model = "hf_0123456789abcdef0123", "meta-llama/Llama-3.2-1B-Instruct"
+    argv = ("--vllm", str(machine.vllm), *HERE[:-1], model)
+    terminal = on_terminal("init", *argv, HF_ENDPOINT=hub(model, token))
+    terminal.sees("Go on?", "Take another model").enter()
+    terminal.sees(f"{model} is gated: a token", "(not shown)").types(token).enter()
+    terminal.sees(f"{model} is here", "Write these files?").types("n")
+    terminal.sees("What now").ends()
+    assert token not in terminal.shown
+    assert json.loads((machine.own / "state/secrets.json").read_text())["hub-token"] == token
+
+
+def test_a_token_that_may_not_read_the_model_is_not_kept(on_terminal: Any, hub: Any, machine: Any) -> None:
+    url = hub("org/gated", "hf_0123456789abcdef0123")
+    terminal = on_terminal("init", "--vllm", str(machine.vllm), *HERE[:-1], "org/gated", HF_ENDPOINT=url)
+    choose(terminal, "Enter a token")
+    terminal.sees("Token of the hub").types("hf_ofanother0123456789").enter()
+    terminal.sees("[hub-denied]")
+    choose(terminal, "Leave")
+    terminal.ends(1)
+    assert "hub-token" not in json.loads((machine.own / "state/secrets.json").read_text())
+
+
+NO_NETWORK = {"HF_ENDPOINT": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+
+
+def test_where_no_hub_answers_what_needs_none_comes_first(on_terminal: Any, machine: Any, home: Path) -> None:
+    folder = home / "a model"
+    folder.mkdir()
+    (folder / "config.json").write_text(SMALL)
+    argv = ("--vllm", str(machine.vllm), *HERE[:-1], "org/some-model")
+    terminal = on_terminal("init", *argv, **NO_NETWORK)
+    terminal.sees("127.0.0.1:9", "no answer", "No hub answers from here", "Where should models be fetched from?")
+    terminal.sees("A folder here that holds a model", "Another mirror", "Take another model", "Take a gateway")
+    terminal.sees("Measure again", "no answer", "hf-mirror.com no answer").enter()
+    terminal.sees("Folder of the model").types("nowhere").enter()
+    terminal.sees("no config.json in that folder").types("\x15a model").enter()
+    terminal.sees("a model on", "Go on?", "Take another model")
+
+
+def test_a_mirror_counts_for_later_from_its_download_on(on_terminal: Any, hub: Any, machine: Any) -> None:
+    url, chosen = hub("org/open"), machine.own / "config/hub.env"
+    argv = ("--vllm", str(machine.vllm), *HERE[:-1], "org/open")
+    terminal = on_terminal("init", *argv, **NO_NETWORK)
+    terminal.sees("Where should models be fetched from?", "Measure again").down().enter()
+    terminal.sees("URL of the mirror").types(url).enter()
+    terminal.sees("Go on?", "Take another model").escape()
+    # Taken back, it is measured anew.
+    terminal.sees("Where should models be fetched from?", "Measure again").down().enter()
+    terminal.sees("URL of the mirror").types(url).enter()
+    terminal.sees("Go on?", "Take another model")
+    assert not chosen.exists()
+    terminal.enter()
+    terminal.sees("remembered for later downloads", "org/open is here", "Write these files?")
+    assert chosen.read_text() == f"HF_ENDPOINT={url}\n"
+
+
+def test_of_a_plan_that_does_not_fit_no_flags_are_shown(on_terminal: Any, machine: Any) -> None:
+    terminal = on_terminal("init", "--vllm", str(machine.vllm), *HERE, "--context", "100000")
+    terminal.sees("does not fit", "[max-model-len-above-model]", "What now?", "Leave; the answers are kept")
+    assert "Flags" not in terminal.text
+    choose(terminal, "Less context")
+    terminal.sees("fits", "--max-model-len 8192", "Go on?")
 
 
 def test_a_refused_key_is_asked_for_again(

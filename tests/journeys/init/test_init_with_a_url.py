@@ -1,10 +1,24 @@
 """From a URL and a key to client files that were proved."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.unit.flows.conftest import TinyEndpoint, vllm_like
+
 KEY = "sk-journey-00000000000000"
+
+
+@pytest.fixture
+def another() -> Iterator[TinyEndpoint]:
+    """A second endpoint on the same host."""
+    server = TinyEndpoint()
+    vllm_like(server, key=KEY, model="tiny", context=65536)
+    yield server
+    server.close()
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -145,3 +159,44 @@ def test_a_name_that_no_profile_can_have_is_refused_before_anything_is_done(llm_
     assert done.returncode == 2
     assert "[profile-name-invalid]" in done.stderr
     assert "This machine" not in done.stdout
+
+
+def test_two_endpoints_of_one_host_are_two_profiles(llm_setup: Any, endpoint: Any, another: Any, home: Path) -> None:
+    for url in (endpoint.url, another.url, endpoint.url):
+        done = llm_setup("init", "--yes", "--base-url", url, "--client", "codex")
+        assert done.returncode == 0, done.stdout + done.stderr
+    known = json.loads((home / "own/state/profiles.json").read_text())
+    port = another.url.rpartition(":")[2]
+    assert {name: one["openai_base_url"] for name, one in known["profiles"].items()} == {
+        "127.0.0.1": f"{endpoint.url}/v1",
+        f"127.0.0.1-{port}": f"{another.url}/v1",
+    }
+    assert known["active"] == "127.0.0.1"
+
+
+def test_a_name_that_is_another_endpoints_is_asked_about(
+    llm_setup: Any, on_terminal: Any, endpoint: Any, another: Any, home: Path
+) -> None:
+    profiles = home / "own/state/profiles.json"
+    assert (
+        llm_setup("init", "--yes", "--base-url", endpoint.url, "--client", "none", "--profile", "mine").returncode == 0
+    )
+    terminal = on_terminal("init", "--base-url", another.url, "--client", "none", "--profile", "mine")
+    terminal.sees(f"The profile `mine` is {endpoint.url}/v1", "Remember this one as `127.0.0.1`", "Replace it").enter()
+    terminal.sees("What now").ends()
+    assert json.loads(profiles.read_text())["profiles"]["mine"]["openai_base_url"] == f"{endpoint.url}/v1"
+    done = llm_setup("init", "--yes", "--base-url", another.url, "--client", "none", "--profile", "mine")
+    assert f"profile `mine` is replaced; it was {endpoint.url}/v1" in done.stdout
+    assert json.loads(profiles.read_text())["profiles"]["mine"]["openai_base_url"] == f"{another.url}/v1"
+
+
+def test_what_a_client_lacks_on_this_server_is_the_last_word_on_its_files(llm_setup: Any, another: Any) -> None:
+    vllm_like(another, key=KEY, model="tiny", context=8192)
+    done = llm_setup("init", "--yes", "--base-url", another.url, "--client", "codex", "--client", "shell")
+    assert done.returncode == 0, done.stderr
+    _, _, after = done.stdout.partition("Codex CLI: written")
+    told, _, last = after.partition("What now")
+    assert "Codex CLI: the files are written, but the context of this server is too small" in told
+    assert "$ llm-setup models --for codex\n" in told
+    assert "Shell" not in told.partition("the files are written")[2]
+    assert "llm-setup doctor" in last
