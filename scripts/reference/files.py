@@ -62,6 +62,7 @@ ELSEWHERE = (
     ("the folder of `export --output`", "What is exported; else the files go to the current folder."),
     ("`llm-setup-report.html` in the current folder", "Only by `report`; `--output` names another."),
     ("the file of `plan --svg`, of `doctor --report`", "What the option names."),
+    ("`llm-setup-server-*` in the temporary folder", "Sockets of a running server; removed when it is stopped."),
     ("`llm-setup-run-*` in the temporary folder", "For `run` and `clients verify --run`; removed at the end."),
     ("`.NAME.*.llm-setup` beside a file", "The new content before it is renamed over the old; gone at once."),
 )

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 PROC = Path("/proc")
+# proc_pid_maps(5): the last field of a line; what is removed already ends in " (deleted)".
+_SHARED = re.compile(r"(/dev/shm/(?:psm_|sem\.mp-)\S+)$", re.MULTILINE)
 # Of a signal: its number and the frame that it interrupted.
 Handler = Callable[[int, object], None]
 
@@ -224,21 +227,42 @@ class Processes:
 
     def end_session(self, session: int, *, patience_s: float, on_kill: Callable[[], None] | None = None) -> bool:
         """Ask every process of the session to end (TERM to the leader first, so that it ends its own children in
-        order), wait, then kill what is left. Returns whether nothing is left. 0 patience kills at once."""
+        order), wait, then kill what is left. Returns whether nothing is left. 0 patience kills at once.
+
+        A process that is killed leaves the shared memory that it would have given back: it is removed, too.
+        """
         if session <= 1 or session == os.getsid(0):
             return False
-        if patience_s > 0:
-            if self.identity(session):
-                self._signal((session,), signal.SIGTERM)
-                if self._gone(session, patience_s * 0.8):
-                    return True
-            self._signal(self.session_members(session), signal.SIGTERM)
-            if self._gone(session, patience_s * 0.2):
-                return True
-            if on_kill:
+        shared = self._shared_memory(self.session_members(session))
+        ended = self._ended_in_order(session, patience_s) if patience_s > 0 else False
+        if not ended:
+            if on_kill and patience_s > 0:
                 on_kill()
-        self._kill_session(session)
-        return self._gone(session, 10.0)
+            self._kill_session(session)
+            ended = self._gone(session, 10.0)
+        left = {path for path in shared if path.exists()}
+        if ended and left:
+            for path in left - self._shared_memory(seen.pid for seen in self._all()):
+                path.unlink(missing_ok=True)
+        return ended
+
+    def _ended_in_order(self, session: int, patience_s: float) -> bool:
+        if self.identity(session):
+            self._signal((session,), signal.SIGTERM)
+            if self._gone(session, patience_s * 0.8):
+                return True
+        self._signal(self.session_members(session), signal.SIGTERM)
+        return self._gone(session, patience_s * 0.2)
+
+    def _shared_memory(self, pids: Iterable[int]) -> set[Path]:
+        """Files of shared memory and semaphores, as Python names them, that these processes have mapped; none where
+        there is no /proc."""
+        found: set[Path] = set()
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                maps = PROC.joinpath(str(pid), "maps").read_text(errors="replace")
+                found |= {Path(name) for name in _SHARED.findall(maps)}
+        return found
 
     def _kill_session(self, session: int) -> None:
         # A process that forks while we look escapes one round; it cannot escape for ever, because its parent is gone.

@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +31,8 @@ ROTATED_LOGS = 3
 MAX_LOG_BYTES = 64 * 2**20
 # A process notes its pid before anything else; how long that takes is a matter of how busy the machine is.
 _PID_WAIT_S = 15.0
+_SOCKETS = "llm-setup-server-"
+_SHORT = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +111,27 @@ class ServerStore:
                 raise ProblemError(_busy(record.name, self._path(record.name, "life")))
             time.sleep(0.05)
 
+    def new_sockets(self, wanted: str) -> str:
+        """A path for a server's folder of sockets, below the folder for temporary files that is wanted, where that is
+        short enough: the address of a socket holds 107 characters (104 on macOS), and vLLM's names are 36 long."""
+        base = wanted if wanted and len(wanted) <= _SHORT and Path(wanted).is_dir() else "/tmp"
+        return str(Path(base, f"{_SOCKETS}{secrets.token_hex(4)}"))
+
     def announce(self, record: ServerRecord) -> None:
-        """Write the record of a server that is about to begin: its pid is not known, but in which run of the machine
-        it will be."""
+        """Write the record of a server that is about to begin, and make its folder of sockets. Its pid is not known,
+        but in which run of the machine it will be. What the one before it left is removed."""
+        self.clear(record.name)
         self.save(replace(record, pid=0, pid_started=f"{self._processes.boot()}:"))
+        if record.sockets:
+            Path(record.sockets).mkdir(mode=0o700)
+
+    def clear(self, name: str) -> None:
+        """Remove the sockets of a server that ended; vLLM leaves some of them even when it ends in order."""
+        raw = self._files.read_bytes(self._path(name, "json"))
+        with contextlib.suppress(ValueError):
+            sockets = Path(parse_record(json.loads(raw or b"")).sockets)
+            if sockets.name.startswith(_SOCKETS):
+                shutil.rmtree(sockets, ignore_errors=True)
 
     def save(self, record: ServerRecord) -> None:
         """Write the record (private: it names paths and models)."""
@@ -118,7 +139,8 @@ class ServerStore:
         self._files.write_private(self._path(record.name, "json"), text.encode() + b"\n")
 
     def remove(self, name: str) -> None:
-        """Forget a server; its log stays."""
+        """Forget a server that ended; its log stays."""
+        self.clear(name)
         self._files.remove(self._path(name, "json"))
         self._files.remove(self.pid_path(name))
 

@@ -48,6 +48,8 @@ _ASK_S = 1.0
 # An engine has a minute to remove a container, and a server's last parts a few seconds.
 _ANOTHER_S = 90.0
 _REMOVALS = 3
+# Where vLLM's processes have the sockets by which they speak to one another; else all servers' lie in /tmp.
+_SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 
 
 def start_server(
@@ -197,6 +199,9 @@ def _launch(
             arguments=wanted.arguments,
             environment=tuple(sorted(wanted.env.items())),
             container=(runtime.container.engine, container_name(name)) if runtime.container else (),
+            sockets=""
+            if runtime.container or _SOCKETS_VARIABLE in environment
+            else servers.new_sockets(environment.get("TMPDIR", "")),
         )
         return _Started(_begin(world, environment, announced, begun), ours=True)
 
@@ -254,6 +259,8 @@ def _begin(
     key = world.secrets.get(announced.key_reference)
     if key:
         environment["VLLM_API_KEY"] = key.reveal()
+    if announced.sockets:
+        environment[_SOCKETS_VARIABLE] = announced.sockets
     if announced.container:
         for folder in _caches(world):
             folder.mkdir(parents=True, exist_ok=True)

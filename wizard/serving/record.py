@@ -24,7 +24,8 @@ class ServerRecord:
     announced, the boot alone.
     key_reference: where the key is kept, as SecretStore says; empty for none. ready_at: when it first proved ready.
     build: cuda, rocm or cpu. arguments: the flags that were asked for. environment: variables beside the user's own,
-    without the key. container: engine and name of the container that the process runs, where it is one.
+    without the key. container: engine and name of the container that the process runs, where it is one. sockets: the
+    folder in which its processes meet, removed with it; empty for none of its own.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ServerRecord:
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = field(default=())
     container: tuple[str, ...] = ()
+    sockets: str = ""
 
     @property
     def url(self) -> str:
@@ -78,6 +80,7 @@ class ServerRecord:
             "arguments": list(self.arguments),
             "environment": dict(self.environment),
             "container": list(self.container),
+            "sockets": self.sockets,
         }
 
 
@@ -104,6 +107,7 @@ def parse_record(value: Any) -> ServerRecord:
             arguments=tuple(str(word) for word in value.get("arguments") or ()),
             environment=tuple((str(k), str(v)) for k, v in (value.get("environment") or {}).items()),
             container=_engine_and_name(value.get("container") or []),
+            sockets=str(value.get("sockets") or ""),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a server record: {error}") from error

@@ -21,7 +21,7 @@ class Place(journeys.Place):
     """`standin` of each run says how a server that it starts behaves; see standin_vllm.py."""
 
     def run(
-        self, *arguments: str, standin: str = "ok", timeout_s: float = 60, **env: str
+        self, *arguments: str, standin: str = "ok", timeout_s: float = 100, **env: str
     ) -> subprocess.CompletedProcess[str]:
         return super().run(*arguments, timeout_s=timeout_s, STANDIN=standin, **env)
 

@@ -12,7 +12,7 @@ The lines are those of vLLM 0.32.0 (CPU build, SmolLM2-135M-Instruct), shortened
   shares-port   another process listens on the same port, as a second vLLM would
   chatty=MIB    writes that much into its log when it is ready
   crash-after=S exits 1 after S seconds of being ready
-Like vLLM it starts a child ("engine") in its session, which outlives a killed parent.
+Like vLLM it starts a child ("engine") in its session, which outlives a killed parent, and leaves its sockets.
 """
 
 import http.server
@@ -111,6 +111,7 @@ def serve() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     else:
         signal.signal(signal.SIGTERM, lambda *_: (child.terminate(), child.wait(), os._exit(0)))
+    Path(os.environ.get("VLLM_RPC_BASE_PATH", "/tmp"), f"standin-{os.getpid()}").touch()
     child = subprocess.Popen([os.environ["STANDIN_PYTHON"], "-m", "engine"])
     pid = os.getpid()
     say(f"(APIServer pid={pid}) INFO 11-30 13:33:41 [api_utils.py:286] non-default args: {{'port': {flag('--port')}}}")

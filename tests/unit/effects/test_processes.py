@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import signal
 import sys
@@ -141,6 +142,33 @@ def test_term_is_asked_first_and_kill_follows(processes: Processes, tmp_path: Pa
     killed: list[bool] = []
     assert processes.end_session(pid, patience_s=0.4, on_kill=lambda: killed.append(True))
     assert killed == [True]
+
+
+SHARING = """
+import os, sys, time
+from multiprocessing import resource_tracker, shared_memory
+names = sys.argv[1:]
+blocks = [shared_memory.SharedMemory(name, create=True, size=64) for name in names]
+for block in blocks:
+    resource_tracker.unregister(block._name, "shared_memory")
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+def test_shared_memory_goes_with_the_last_process_that_has_it(processes: Processes, tmp_path: Path) -> None:
+    """Killed, a process gives none back, and the machine's memory with it: vLLM's are of 160 MiB and more."""
+    own, both = f"psm_own{os.getpid()}", f"psm_both{os.getpid()}"
+    pid = _launch(processes, tmp_path, sys.executable, "-c", SHARING, own, both)
+    _wait(lambda: (tmp_path / "log").read_text() == "up\n")
+    paths = [Path("/dev/shm", name) for name in (own, both)]
+    try:
+        with paths[1].open("r+b") as file, mmap.mmap(file.fileno(), 64):
+            assert processes.end_session(pid, patience_s=0)
+            assert [path.exists() for path in paths] == [False, True]
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
 
 
 def test_our_own_session_and_strange_numbers_are_never_ended(processes: Processes) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import stat
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -132,6 +134,27 @@ def test_a_living_server_holds_its_life_and_a_second_cannot_begin(store: ServerS
     finally:
         processes.end_session(pid, patience_s=0)
     assert not store.life_held("default")
+
+
+def test_a_servers_sockets_lie_in_a_short_folder_that_goes_with_it(store: ServerStore, tmp_path: Path) -> None:
+    assert store.new_sockets(str(tmp_path)).startswith("/tmp/llm-setup-server-")
+    assert store.new_sockets("/no/such").startswith("/tmp/llm-setup-server-")
+    first, second = (replace(_record("one"), sockets=store.new_sockets("")) for _ in range(2))
+    try:
+        for record in (first, second):
+            store.announce(record)
+            assert stat.S_IMODE(Path(record.sockets).stat().st_mode) == 0o700
+            Path(record.sockets, "a-socket").touch()
+        assert not Path(first.sockets).exists()
+        store.remove("one")
+        assert not Path(second.sockets).exists()
+        # Never what is no folder of ours.
+        store.save(replace(first, sockets=str(tmp_path)))
+        store.remove("one")
+        assert tmp_path.exists()
+    finally:
+        for record in (first, second):
+            shutil.rmtree(record.sockets, ignore_errors=True)
 
 
 def test_a_pid_that_another_process_has_now_is_nobody(store: ServerStore) -> None:
