@@ -6,6 +6,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+import tree_sitter_powershell
+from tree_sitter import Language, Parser
 
 SCRIPTS = sysconfig.get_path("scripts")
 
@@ -50,6 +52,7 @@ def test_bash_completes_commands_and_names(script: Path, environment: dict[str, 
 def test_powershell_is_told_to_ask_llm_setup(script: Path, environment: dict[str, str]) -> None:
     write(script, "powershell", environment)
     assert "Register-ArgumentCompleter -Native -CommandName llm-setup" in script.read_text()
+    assert not Parser(Language(tree_sitter_powershell.language())).parse(script.read_bytes()).root_node.has_error
     asked = {**environment, "COMP_WORDS": "llm-setup prof", "COMP_CWORD": "1"}
     argv = [f"{SCRIPTS}/llm-setup"]
     done = subprocess.run(
