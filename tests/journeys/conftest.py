@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -75,6 +77,8 @@ class Place:
             "LLM_SETUP_HOME": str(place.home),
             "PYTHONDONTWRITEBYTECODE": "1",
             "LLM_SETUP_PLAIN": "1",
+            # Short enough for sockets.
+            "TMPDIR": tempfile.mkdtemp(dir="/tmp"),
         }
         try:
             yield place
@@ -86,6 +90,12 @@ class Place:
             for pid in place.processes():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(place.temporary)
+
+    @property
+    def temporary(self) -> Path:
+        """The folder for temporary files."""
+        return Path(self.env["TMPDIR"])
 
     @property
     def home(self) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,7 +63,7 @@ class ProfileStore:
                     saw=(f"{self.path}: {error}",),
                     fix=Fix(
                         t("Mend the file, or move it away to start with no profiles."),
-                        (f"mv '{self.path}' '{self.path}.broken'",),
+                        (shlex.join(("mv", str(self.path), f"{self.path}.broken")),),
                     ),
                 )
             ) from error

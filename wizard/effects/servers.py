@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import shutil
 import sys
 import time
@@ -85,7 +86,7 @@ class ServerStore:
                     saw=(f"{self._path(name, 'json')}: {error}",),
                     fix=Fix(
                         t("Move it away. A server that still runs then has to be stopped by its pid."),
-                        (f"mv '{self._path(name, 'json')}' '{self._path(name, 'json')}.broken'",),
+                        (shlex.join(("mv", str(self._path(name, "json")), f"{self._path(name, 'json')}.broken")),),
                     ),
                 )
             ) from error
@@ -120,18 +121,20 @@ class ServerStore:
     def announce(self, record: ServerRecord) -> None:
         """Write the record of a server that is about to begin, and make its folder of sockets. Its pid is not known,
         but in which run of the machine it will be. What the one before it left is removed."""
-        self.clear(record.name)
+        self._clear_noted(record.name)
         self.save(replace(record, pid=0, pid_started=f"{self._processes.boot()}:"))
         if record.sockets:
             Path(record.sockets).mkdir(mode=0o700)
 
-    def clear(self, name: str) -> None:
+    def clear(self, record: ServerRecord) -> None:
         """Remove the sockets of a server that ended; vLLM leaves some of them even when it ends in order."""
-        raw = self._files.read_bytes(self._path(name, "json"))
+        sockets = Path(record.sockets)
+        if sockets.name.startswith(_SOCKETS):
+            shutil.rmtree(sockets, ignore_errors=True)
+
+    def _clear_noted(self, name: str) -> None:
         with contextlib.suppress(ValueError):
-            sockets = Path(parse_record(json.loads(raw or b"")).sockets)
-            if sockets.name.startswith(_SOCKETS):
-                shutil.rmtree(sockets, ignore_errors=True)
+            self.clear(parse_record(json.loads(self._files.read_bytes(self._path(name, "json")) or b"")))
 
     def save(self, record: ServerRecord) -> None:
         """Write the record (private: it names paths and models)."""
@@ -140,7 +143,7 @@ class ServerStore:
 
     def remove(self, name: str) -> None:
         """Forget a server that ended; its log stays."""
-        self.clear(name)
+        self._clear_noted(name)
         self._files.remove(self._path(name, "json"))
         self._files.remove(self.pid_path(name))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ def export(
     written = _write(world, folder, rendered, options)
     if spec.needs_key_file and not options.dry_run:
         world.files.write_private(Path(values.key_file), values.key.encode() + b"\n")
-    next_lines = [t(line).format(folder=folder, name=values.name) for line in spec.next]
+    next_lines = [_filled(t(line), folder, values.name) for line in spec.next]
     for file, state in zip(rendered, written, strict=True):
         screen.step("ok", str(folder / file.target), state)
     if options.dry_run:
@@ -123,6 +124,17 @@ def export(
                 "next": next_lines,
             }
         )
+
+
+def _filled(line: str, folder: Path, name: str) -> str:
+    """What to type afterwards; a path in `'{folder}/{name}.x'` is quoted as a shell needs it."""
+
+    def fill(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return name
+        return shlex.quote(str(folder) + found[1].replace("{name}", name))
+
+    return re.sub(r"'\{folder\}([^']*)'|\{name\}", fill, line)
 
 
 def _write(world: World, folder: Path, rendered: tuple[Exported, ...], options: ExportOptions) -> list[str]:

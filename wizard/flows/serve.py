@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -514,6 +515,7 @@ def ended_by_another(world: World, record: ServerRecord) -> bool:
 def _death(world: World, record: ServerRecord, code: int | None, progress: Progress) -> ServerDiedError:
     if world.servers.life(record).remains:
         world.processes.end_session(record.pid, patience_s=0)
+    world.servers.clear(record)
     if record.container and not ended_by_another(world, record):
         _remove_container(world, record)
     if record.container and code == 137:
@@ -744,7 +746,7 @@ def _unknown_holder(world: World, name: str) -> Problem:
         saw=(t("pid: {pid}", pid=noted.decode("ascii", "replace").strip() or t("unknown")),),
         fix=Fix(
             t("End it by its pid, or use another name with `--name`."),
-            (f"fuser -v '{world.servers.folder / (name + '.life')}'",),
+            (shlex.join(("fuser", "-v", str(world.servers.folder / f"{name}.life"))),),
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
 from wizard.i18n import t
@@ -53,7 +54,7 @@ def plan_end_problem(
         t("Server `{name}` ended while it was to {phase}.", name=name, phase=phase_title(phase)),
         t("Its log holds no death that is known here."),
         (*saw, how, where),
-        fix=Fix(t("Read the log."), (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log '{log}'")),
+        fix=Fix(t("Read the log."), (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log {shlex.quote(log)}")),
     )
 
 
@@ -68,6 +69,6 @@ def plan_stall_problem(name: str, *, waited_s: float, limit: str, last_line: str
         (t("phase: {phase}", phase=phase_title(phase)), last_line, t("log: {path}", path=log)),
         fix=Fix(
             t("It was stopped. Read the log; give it more time with `--timeout`, or let the doctor look."),
-            (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log '{log}'"),
+            (f"llm-setup logs {name} -n 60", f"llm-setup doctor --log {shlex.quote(log)}"),
         ),
     )

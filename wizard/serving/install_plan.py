@@ -7,6 +7,7 @@ these commands and served from.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -476,7 +477,7 @@ def disk_problem(what: str, needed_gib: float, free_gib: float, folder: str) -> 
         (t("free: {free} GiB at {folder}", free=f"{free_gib:.1f}", folder=folder),),
         fix=Fix(
             t("Free some, or set LLM_SETUP_HOME to a folder on a larger disk."),
-            (f"df -h '{folder}'", "export LLM_SETUP_HOME=/larger/disk/llm-setup"),
+            (f"df -h {shlex.quote(folder)}", "export LLM_SETUP_HOME=/larger/disk/llm-setup"),
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,7 @@ class Machine:
 
     def close(self) -> None:
         with suppress(OSError, ValueError):
+            shutil.rmtree(self.record["sockets"], ignore_errors=True)
             os.killpg(self.record["pid"], signal.SIGKILL)
 
 

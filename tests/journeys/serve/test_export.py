@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
 from pathlib import Path
 
@@ -39,6 +40,16 @@ def test_an_exported_start_has_the_environment_that_serve_gives(place: Place) ->
     for text in texts.values():
         assert all(name in text for name in ("VLLM_NO_USAGE_STATS", "HF_HUB_OFFLINE", "https://mirror.test"))
     assert [kind for kind, text in texts.items() if "TORCH_COMPILE_DISABLE" in text] == ["multi-node", "systemd-system"]
+
+
+def test_what_to_type_next_can_be_pasted_whatever_the_folder_is_called(place: Place) -> None:
+    folder = place.root / 'it\'s "mine" $HOME'
+    given = ("--output", str(folder), "--vllm", str(place.vllm), "--json")
+    compose, system = (json.loads(place.run("export", k, *given).stdout) for k in ("compose", "systemd-system"))
+    assert shlex.split(compose["next"][0])[3] == str(folder / "compose.yaml")
+    words = [word for line in system["next"] for word in shlex.split(line)]
+    assert str(folder / "vllm-local.service") in words
+    assert not any("{" in word for word in words)
 
 
 def test_twice_is_once_and_what_differs_is_replaced_only_when_told(place: Place) -> None:

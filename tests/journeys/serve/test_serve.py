@@ -130,6 +130,7 @@ def test_a_death_is_named_from_its_log(place: Place) -> None:
     row = place.status()["servers"][0]
     assert row["state"] == "dead"
     assert "tp-heads-not-divisible" in row["last_error"]
+    assert list(place.temporary.iterdir()) == []
 
 
 def test_an_unknown_death_shows_its_last_error_and_its_log(place: Place) -> None:

@@ -7,9 +7,7 @@ import random
 import re
 import signal
 import socket
-import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -36,14 +34,6 @@ def _server_pid(place: Place) -> int:
     return 0
 
 
-@pytest.fixture
-def temporary(place: Place) -> Iterator[Path]:
-    """The folder for temporary files, with a name that is short enough for sockets."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        place.env["TMPDIR"] = folder
-        yield Path(folder)
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("victim", ["wizard", "server", "both"])
 def test_status_and_serve_are_right_after_a_kill_at_a_random_moment(place: Place, victim: str, temporary: Path) -> None:
@@ -68,16 +58,16 @@ def test_status_and_serve_are_right_after_a_kill_at_a_random_moment(place: Place
         wait_until(lambda: place.state() == "ready", what="the server ready")
         assert len(place.processes()) == 2
         wait_until(lambda: len(place.log_keepers()) == 1, what="one keeper of its log")
-        assert len(list(temporary.glob("*/standin-*"))) == 1
+        assert len(list(place.temporary.glob("*/standin-*"))) == 1
         stopped = place.run("stop", "--timeout", "5")
         assert stopped.returncode == 0, stopped.stderr
         assert place.processes() == []
         assert place.state() == "none"
-        assert list(temporary.iterdir()) == []
+        assert list(place.temporary.iterdir()) == []
 
 
 @pytest.mark.timeout(1200)
-def test_five_hundred_starts_and_stops_leave_nothing_and_grow_nothing(place: Place, temporary: Path) -> None:
+def test_five_hundred_starts_and_stops_leave_nothing_and_grow_nothing(place: Place) -> None:
     from wizard.effects.clock import Clock
     from wizard.effects.files import Files
     from wizard.effects.http import Http
@@ -120,4 +110,4 @@ def test_five_hundred_starts_and_stops_leave_nothing_and_grow_nothing(place: Pla
     assert after[1] - before[1] < 20_000
     assert after[2] == before[2]
     assert len([name for name in after[2] if ".log." in name]) == 3 * AT_ONCE
-    assert list(temporary.iterdir()) == []
+    assert list(place.temporary.iterdir()) == []
