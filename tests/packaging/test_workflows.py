@@ -71,6 +71,16 @@ def test_a_release_is_published_without_a_token() -> None:
     assert "cmp " in commands(release)
 
 
+def test_the_step_that_builds_twice_runs_as_it_stands(tmp_path: Path) -> None:
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "clone")], check=True, timeout=100)
+    step = next(s for s in load(ROOT / ".github/workflows/release.yml")["jobs"]["build"]["steps"] if "cmp " in str(s))
+    env = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(argv, cwd=tmp_path / "clone", env=env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((tmp_path / "clone" / "dist").iterdir())) == 2
+
+
 def test_the_version_is_read_from_the_package_as_the_release_does() -> None:
     line = next(
         line for line in commands(load(ROOT / ".github/workflows/release.yml")).splitlines() if "python3 -c" in line
