@@ -254,6 +254,35 @@ class _Reader:
         return value
 
 
+# What the language model's section of a multimodal model may leave out, because it is the default of its class; from
+# transformers 5.15 models/*/configuration_*.py, which vLLM reads it with. Published so: Gemma 3 4B, LLaVA.
+_CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "gemma3_text": {
+        "vocab_size": 262_208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131_072,
+    },
+    "gemma": {
+        "vocab_size": 256_000, "hidden_size": 3072, "intermediate_size": 24_576, "num_hidden_layers": 28,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256, "max_position_embeddings": 8192,
+    },
+    "gemma2": {
+        "vocab_size": 256_000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 8192,
+    },
+    "llama": {
+        "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 11_008, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "max_position_embeddings": 2048,
+    },
+    "mistral": {
+        "vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 131_072,
+    },
+    "qwen2": {
+        "vocab_size": 151_936, "hidden_size": 4096, "intermediate_size": 22_016, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 32_768,
+    },
+}  # fmt: skip
+
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "language_model", "thinker_config")
 _VISION_SECTIONS = ("vision_config", "vision_tower_config", "audio_config", "vit_config", "visual")
 
@@ -263,12 +292,15 @@ def _text_part(reader: _Reader) -> Mapping[str, Any]:
     outer = reader.config
     for key in _TEXT_SECTIONS:
         inner = outer.get(key)
-        if isinstance(inner, dict) and (
-            "num_hidden_layers" in inner or "text_config" in inner or "hidden_size" in inner
-        ):
+        if not isinstance(inner, dict):
+            continue
+        named = inner.get("model_type")
+        defaults = _CLASS_DEFAULTS.get(named, {}) if isinstance(named, str) else {}
+        if defaults or "num_hidden_layers" in inner or "text_config" in inner or "hidden_size" in inner:
             if isinstance(inner.get("text_config"), dict):
                 inner = {**inner, **inner["text_config"]}
-            return {**outer, **{k: v for k, v in inner.items() if v is not None}}
+            told = {**outer, **{k: v for k, v in inner.items() if v is not None}}
+            return {**defaults, **told}
     return outer
 
 
@@ -317,8 +349,9 @@ def parse_model_config(
     if layers > 4096:
         raise config_problem(model, t("`{key}` is {value}, out of range", key="num_hidden_layers", value=layers))
     hidden = text.count("hidden_size", "n_embd", "d_model", "dim")
-    heads = text.count("num_attention_heads", "n_head", "n_heads", default=max(1, hidden // 128))
     recurrent = _recurrent(text, hidden)
+    # Only a model of states alone has no heads to tell.
+    heads = text.count("num_attention_heads", "n_head", "n_heads", default=None if recurrent is None else 1)
     kv_heads = _kv_heads(text, heads)
     latent = text.count("kv_lora_rank", default=0, least=0)
     head_dim = text.count("head_dim", "attention_head_dim", "kv_channels", default=max(1, hidden // heads))

@@ -190,10 +190,11 @@ def _table_parameters(facts: ModelFacts) -> int:
 
 
 def total_parameters(facts: ModelFacts) -> int:
-    """Parameters of the language model by its dimensions, and of a tower whose size is told. Within some per cent."""
+    """Parameters of the language model by its dimensions, and of a tower that the configuration describes. Within some
+    per cent."""
     layers = sum(_layer_parameters(facts, index) for index in range(facts.layers))
-    tables = _table_parameters(facts)
-    return layers + tables + (facts.vision.parameters if facts.vision else 0)
+    told = facts.vision is not None and (facts.vision.parameters or facts.vision.hidden_size)
+    return layers + _table_parameters(facts) + (tower_parameters(facts) if told else 0)
 
 
 def checkpoint_estimate(facts: ModelFacts) -> int:

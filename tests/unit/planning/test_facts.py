@@ -212,3 +212,42 @@ def test_kv_heads_go_by_the_name_that_step_gives_them(config: Config) -> None:
     raw = {**config(), "num_attention_groups": 4}
     raw.pop("num_key_value_heads")
     assert parse_model_config("acme/model", raw).kv_heads == 4
+
+
+def test_a_language_model_may_leave_out_the_defaults_of_its_class() -> None:
+    """The config.json of google/gemma-3-4b-it and llava-hf/llava-1.5-7b-hf as published, less what no plan reads."""
+    gemma = parse_model_config(
+        "gemma",
+        {
+            "architectures": ["Gemma3ForConditionalGeneration"],
+            "model_type": "gemma3",
+            "text_config": {
+                "hidden_size": 2560,
+                "intermediate_size": 10240,
+                "model_type": "gemma3_text",
+                "num_hidden_layers": 34,
+                "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+                "sliding_window": 1024,
+            },
+            "vision_config": {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27},
+        },
+    )
+    assert (gemma.vocab_size, gemma.attention_heads, gemma.kv_heads, gemma.head_dim) == (262_208, 8, 4, 256)
+    assert gemma.max_position == 131_072
+    llava = parse_model_config(
+        "llava",
+        {
+            "architectures": ["LlavaForConditionalGeneration"],
+            "model_type": "llava",
+            "text_config": {"model_type": "llama", "max_position_embeddings": 4096, "vocab_size": 32064},
+            "vision_config": {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24},
+        },
+    )
+    assert (llava.layers, llava.hidden_size, llava.kv_heads, llava.vocab_size) == (32, 4096, 32, 32064)
+
+
+def test_heads_that_are_not_told_are_not_guessed() -> None:
+    config = {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 100}
+    with pytest.raises(ProblemError) as caught:
+        parse_model_config("m", config)
+    assert "`num_attention_heads` is missing" in caught.value.problem.saw[0]
