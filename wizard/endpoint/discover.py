@@ -56,9 +56,11 @@ def url_forms(url: str) -> UrlForms:
         return UrlForms(asked, _anthropic(newer), pasted, unquote(found["model"]), preset)
     first: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
-    if preset and (bare or base in (preset.openai_base_url, preset.anthropic_base_url)):
-        first = (_at_host(preset.openai_base_url, base),) if preset.openai_base_url else ()
+    if preset:
+        # A service may have several OpenAI forms (a plan for coding beside the usual one) and one for Anthropic's.
         known = (_at_host(preset.anthropic_base_url, base),) if preset.anthropic_base_url else ()
+        usual = _at_host(preset.openai_base_url, base)
+        first = (usual,) if bare or base in (usual, *known) else ()
     openai: tuple[str, ...] = (*first, urls.with_version(base), base)
     root = urls.without_version(base)
     above = _ANTHROPIC_END.sub("", root)

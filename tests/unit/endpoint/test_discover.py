@@ -30,6 +30,18 @@ from wizard.endpoint.exchange import HttpFailure, HttpReply
             ("https://gw.example/anthropic",),
             id="anthropic-form",
         ),
+        pytest.param(
+            "https://open.bigmodel.cn/api/coding/paas/v4",
+            "https://open.bigmodel.cn/api/coding/paas/v4",
+            ("https://open.bigmodel.cn/api/anthropic",),
+            id="another-form-of-a-known-service",
+        ),
+        pytest.param(
+            "https://dashscope-intl.aliyuncs.com",
+            "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+            ("https://dashscope-intl.aliyuncs.com/apps/anthropic",),
+            id="another-host-of-a-known-service",
+        ),
         pytest.param("https://mine.openai.azure.com", "https://mine.openai.azure.com/openai/v1", (), id="azure-host"),
     ],
 )
