@@ -132,12 +132,13 @@ def edit_store(world: World) -> EditStore:
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """One line of `clients list`."""
+    """One line of `clients list`. problems: the installed version is outside what is written for it."""
 
     spec: ClientSpec
     installed: bool
     version: str
     files: tuple[Path, ...]
+    problems: tuple[Problem, ...] = ()
 
     @property
     def applied(self) -> bool:
@@ -162,6 +163,7 @@ class ClientRow:
             "checked": self.spec.checked,
             "evidence": self.spec.evidence,
             "docs": self.spec.docs,
+            "problems": [problem.as_json() for problem in self.problems],
         }
 
     def line(self) -> str:
@@ -188,6 +190,7 @@ def list_clients(world: World) -> tuple[ClientRow, ...]:
             name in installed,
             _installed_version(world, client.spec) or "",
             tuple(receipt.path for receipt in receipts if name in receipt.clients),
+            _judge_version(world, client.spec),
         )
         for name, client in load_clients(world).items()
     )
@@ -579,7 +582,8 @@ def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs
             changed = {edit.path for edit in result.edits if edit.change != "none"}
             for edit in result.edits:
                 if edit.path in changed and edit.same_as in changed:
-                    screen.line(t("{path}: the same values in another syntax", path=edit.path))
+                    for line in screen.fit(t("{path}: the same values in another syntax", path=edit.path), "", "  "):
+                        screen.line(line)
                 elif edit.path in changed:
                     screen.line(edit.diff())
         if result.status == "unchanged":

@@ -684,7 +684,7 @@ class InitFlow:
             raise error
         self.screen.line()
         self.screen.problem(error.problem)
-        ways = [way for way in ways_out(self.road, step, error.problem.code) if self._possible(way)]
+        ways = [way for way in self._ways_out(step, error) if self._possible(way)]
         others = self._other_ways() if step == "plan" else ()
         rows = [Choice(str(at), other.title) for at, other in enumerate(others)]
         rows += [Choice(way, _way_title(way)) for way in ways]
@@ -705,12 +705,21 @@ class InitFlow:
             self._ask_context()
         elif way == "token":
             self._ask_token()
+        elif way == "own-vllm" and not self._ask_vllm():
+            # Taken back: nothing is installed once more for it.
+            return self._way_on(step, error)
         self._ask_for_key = self._ask_for_key or way in ("another-key", "another-url", "gateway")
         return self.road
 
+    def _ways_out(self, step: Step, error: ProblemError) -> tuple[WayOut, ...]:
+        return ways_out(self.road, step, error.problem.code, has_vllm=self.runtime is not None)
+
     def _possible(self, way: WayOut) -> bool:
-        if way in ("change-flag", "smaller-context"):
-            return self.plan is not None
+        if way in ("change-flag", "smaller-context") and self.plan is None:
+            return False
+        if way == "smaller-context" and self.plan is not None:
+            # Weights that are larger than the memory leave room for no context at all.
+            return self.plan.memory.weights_gib < self.plan.memory.total_gib
         return way != "serve-here" or self.world.platform != "windows"
 
     def _ask_context(self) -> None:
@@ -727,6 +736,25 @@ class InitFlow:
         token = self.questions.secret("HF_TOKEN", t("Token of the hub (not shown)")).strip()
         if token:
             self._use_hub_token(Secret(token))
+
+    def _ask_vllm(self) -> bool:
+        """Whether one was named."""
+        question = t("Its environment, command or Python")
+        try:
+            said = self.questions.text("--vllm PATH", question, check=self._no_vllm, may_go_back=True)
+        except BackRequested:
+            return False
+        self._answer("vllm", str((self.world.cwd / Path(said).expanduser()).absolute()))
+        return True
+
+    def _no_vllm(self, line: str) -> str:
+        from wizard.flows.runtime import given_runtime
+
+        try:
+            given_runtime(self.world, str((self.world.cwd / Path(line or ".").expanduser()).absolute()))
+        except ProblemError as error:
+            return error.problem.what
+        return ""
 
     def _use_hub_token(self, token: Secret) -> None:
         """For this run: the hub is asked for the model's facts before any download, and a token that is wrong is not
@@ -1024,7 +1052,7 @@ class InitFlow:
 
     def _why_unproved(self, endpoint: Endpoint, proof: Proof) -> Problem:
         """The doctor's root cause, with what the proof saw; the proof's own lines where the doctor finds none."""
-        saw = tuple(f"{step.title}: {step.detail}" for step in proof.failed)
+        saw = tuple(f"{step.title}: {step.detail}" if step.detail else step.title for step in proof.failed)
         found = self._root_cause(endpoint)
         if found is not None:
             return found.seen(*(line for line in saw if line not in found.saw))
@@ -1044,7 +1072,12 @@ class InitFlow:
         asked = replace(self.world, env={**self.world.env, KEY_VARIABLE: key})
         options = DoctorOptions(base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk")
         report = run_doctor(asked, self.screen, options)
-        return next((found for found in report.diagnosis.findings if found.severity == "error"), None)
+        found = next((found for found in report.diagnosis.findings if found.severity == "error"), None)
+        if found is None or found.fix is None:
+            return found
+        # The request was sent as an SDK that nobody chose sends it; the ways on are offered below.
+        kept = tuple(command for command in found.fix.commands if options.client_type not in command)
+        return replace(found, fix=replace(found.fix, commands=kept))
 
     def _apply(self) -> None:
         """Show the changes of the clients' files and write them: none where the question is answered with no."""
@@ -1158,7 +1191,7 @@ class LeftError(Exception):
 
 
 # Where a failure is met with a question. At another step it is one of usage, or of files that are not ours.
-_MENDABLE: tuple[Step, ...] = ("plan", "serve", "discover", "connect", "prove", "measure-hub")
+_MENDABLE: tuple[Step, ...] = ("plan", "serve", "discover", "connect", "prove", "measure-hub", "apply")
 
 
 def _way_title(way: WayOut) -> str:
@@ -1173,6 +1206,8 @@ def _way_title(way: WayOut) -> str:
         "another-key": t("Enter another key"),
         "gateway": t("Take a gateway or a server elsewhere"),
         "serve-here": t("Serve on this machine instead"),
+        "own-vllm": t("Use a vLLM that is installed already"),
+        "other-clients": t("Choose other clients"),
         "leave": t("Leave; the answers are kept"),
     }[way]
 

@@ -207,15 +207,21 @@ def _elsewhere(road: Road) -> Step | None:
 
 WayOut = Literal[
     "retry", "another-model", "change-flag", "smaller-context", "another-hub", "token", "another-url", "another-key",
-    "gateway", "serve-here", "leave",
+    "gateway", "serve-here", "own-vllm", "other-clients", "leave",
 ]  # fmt: skip
 
 
-def ways_out(road: Road, step: Step, code: str) -> tuple[WayOut, ...]:
-    """What can be done where a step failed, the most promising first. code: of the problem."""
+def ways_out(road: Road, step: Step, code: str, *, has_vllm: bool = True) -> tuple[WayOut, ...]:
+    """What can be done where a step failed, the most promising first. code: of the problem; has_vllm: one is here."""
     here = road.text("source") in ("serve", "running")
     ways: list[WayOut] = []
-    if here:
+    if step == "apply":
+        # The endpoint is proved; a file of a client is in the way.
+        ways = ["retry", "other-clients"]
+    elif here and not has_vllm and code in _INSTALL:
+        # Neither a model nor a flag mends an install.
+        ways = ["retry", "own-vllm", "gateway"]
+    elif here:
         if code.startswith("hf-gated") or code == "hub-denied":
             ways += ["token"]
         elif code.startswith(("hub-", "hf-", "download")):
@@ -236,17 +242,26 @@ def ways_out(road: Road, step: Step, code: str) -> tuple[WayOut, ...]:
     return (*dict.fromkeys(ways), "leave")
 
 
+# What an install of vLLM fails of (serving/install_plan.py), as far as neither room nor rights are missing.
+_INSTALL = (
+    "install-failed", "install-busy", "venv-unavailable", "proxy-failed", "network-unreachable", "torch-cpu-missing",
+    "package-not-found", "python-unsupported", "torch-wrong-build", "vllm-not-found", "runtime-unknown",
+    "tls-untrusted-ca",
+)  # fmt: skip
 _TOO_LARGE = ("kv-cache-too-small", "cuda-oom", "cpu-memory-short", "max-model-len-above-model", "not-enough-ram")
 
 
 def taken(road: Road, way: WayOut, step: Step) -> Road:
-    """The road after a way out was chosen. `smaller-context`, `change-flag` and `token` are asked for by the caller."""
+    """The road after a way out was chosen. What `smaller-context`, `change-flag`, `token` and `own-vllm` need is asked
+    for by the caller."""
     if step == "prove":
         # What is proved may be gone: looking at it, or starting it, comes first.
         road = road.undone("serve").undone("discover").undone("connect")
     match way:
-        case "retry" | "token":
+        case "retry" | "token" | "own-vllm":
             return road.undone(step)
+        case "other-clients":
+            return road.reopened("clients").undone(step)
         case "another-model":
             here = road.text("source") == "running"
             road = road.reopened("source").answered("source", "serve") if here else road

@@ -182,6 +182,8 @@ def _tools(ask: _Ask, endpoint: Endpoint, *, needed: bool, calls_tools: bool) ->
         second = replies.judge_chat(reply, wants_tool_call=True)
         if second.ok:
             judged, note = second, t("the server parses calls; this model made none unless forced")
+        elif not judged.detail:
+            judged = second
     if judged.ok:
         reply, more = ask(requests.tool_result_request(endpoint, judged.value))
         seconds += more

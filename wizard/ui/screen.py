@@ -133,7 +133,8 @@ class Screen:
         lines = self.fit(f"{problem.what} [{problem.code}]", f"{head} ", "  ")
         if problem.why:
             lines += self.fit(problem.why, f"  {t('why:')} ", "       ")
-        for item in problem.saw:
+        # Two requests that were answered alike are one thing to know.
+        for item in dict.fromkeys(problem.saw):
             lines += self.fit(item, f"  {t('saw:')} ", "       ")
         if problem.fix:
             lines += self.fit(problem.fix.text, f"  {t('fix:')} ", "       ")

@@ -3,7 +3,7 @@ client would, and serves every protocol that the proof asks for.
 
 Its log is a real start's (vLLM 0.32.0), shortened. The file named by STANDIN_MODE says how it behaves, so that
 a test can mend it meanwhile: `ok`; `die` (out of memory while loading); `chatless` (chat answers 500); `slow` (is not
-ready as long as it says so).
+ready as long as it says so); `full` (the disk has no room for a model).
 """
 
 import http.server
@@ -54,6 +54,9 @@ def fetch(model: str) -> None:
         say(f"Cannot access gated repo for url {url}config.json.")
         sys.exit(1)
     size = sum(map(len, files.values()))
+    if mode() == "full":
+        say(f"sizes {2**40} {2**40}")
+        sys.exit(28)
     say(f"sizes {size} {size}")
     folder = Path(os.environ["HOME"], ".cache/huggingface/hub", "models--" + model.replace("/", "--"), "snapshots/1")
     folder.mkdir(parents=True)

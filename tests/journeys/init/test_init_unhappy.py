@@ -80,13 +80,57 @@ def test_an_install_that_fails_leads_to_an_endpoint_elsewhere(
     terminal.sees("Go on?", "Install vLLM and start").enter()
     terminal.sees("error:", "fix:")
     choose(terminal, "Take a gateway")
-    terminal.sees("Which one?").escape()
-    terminal.sees("Where should the model run?", "gateway or service, by name").down().enter()
+    terminal.sees("Which one?").types("Another, by").enter()
     terminal.sees("Base URL").types(endpoint.url).enter()
     terminal.sees("Key (not shown").types("sk-journey-00000000000000").enter()
     terminal.sees("Write these files?").types("y")
     terminal.sees("What now").ends()
     assert endpoint.url in (home / ".codex/config.toml").read_text()
+
+
+def test_an_install_that_fails_leads_to_a_vllm_that_is_here(on_terminal: Any, machine: Any, home: Path) -> None:
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "UV_INDEX_URL": "http://127.0.0.1:9"}
+    terminal = on_terminal("init", *HERE, **nowhere)
+    terminal.sees("Go on?", "Install vLLM and start").enter()
+    terminal.sees("error:", "fix:")
+    choose(terminal, "Use a vLLM that is installed")
+    terminal.sees("Its environment, command or Python").types("nowhere").enter()
+    terminal.sees("There is no vLLM at").types("\x15venv").enter()
+    terminal.sees("Write these files?").types("n")
+    terminal.sees("What now").ends()
+    assert machine.record["model"].endswith("SmolLM2-135M-Instruct")
+
+
+@pytest.mark.parametrize("way", ["Try again", "Choose other clients"])
+def test_a_clients_file_that_does_not_parse_is_mended_or_left_out(
+    on_terminal: Any, endpoint: Any, home: Path, way: str
+) -> None:
+    broken = home / ".codex/config.toml"
+    broken.parent.mkdir()
+    broken.write_text("model = ")
+    terminal = on_terminal("init", "--base-url", endpoint.url, "--client", "codex")
+    terminal.sees("[client-file-broken]")
+    if way == "Try again":
+        broken.write_text('model = "mine"\n')
+    choose(terminal, way)
+    if way == "Choose other clients":
+        # It stands first and is chosen, as the only one that is here.
+        terminal.sees("Which clients should use it?", "Codex CLI (installed)", "when done)").types(" ").enter()
+    else:
+        terminal.sees("Write these files?").types("y")
+    terminal.sees("What now").ends()
+    assert broken.read_text().startswith('model = "tiny"' if way == "Try again" else "model = ")
+
+
+def test_a_model_for_which_the_disk_has_no_room_leads_on(on_terminal: Any, hub: Any, machine: Any) -> None:
+    machine.behave("full")
+    argv = ("--vllm", str(machine.vllm), *HERE[:-1], "org/open")
+    terminal = on_terminal("init", *argv, HF_ENDPOINT=hub("org/open"))
+    terminal.sees("Go on?", "Take another model").enter()
+    terminal.sees("[disk-space]", "What now?")
+    machine.behave("ok")
+    choose(terminal, "Try again")
+    terminal.sees("org/open is here", "Write these files?")
 
 
 @pytest.fixture

@@ -112,13 +112,13 @@ def test_a_model_that_is_too_large_is_offered_in_its_variants(start: Any) -> Non
 def test_another_way_to_serve_sets_its_flags(start: Any) -> None:
     flow, _ = start(
         USUAL,
-        [("Go on?", row("another way")), ("Which way?", row("in FP8")), ("Go on?", interrupt)],
+        [("Go on?", row("another way")), ("Which way?", row("Half the context")), ("Go on?", interrupt)],
         model="Qwen/Qwen3-8B",
         hub="huggingface",
     )
-    assert "kv-cache-dtype=fp8" in flow.road.words("set")
+    assert any(pin.startswith("max-model-len=") for pin in flow.road.words("set"))
     assert flow.plan is not None
-    assert {"--kv-cache-dtype"} <= {flag.flag for flag in flow.plan.flags if flag.source == "you"}
+    assert {"--max-model-len"} <= {flag.flag for flag in flow.plan.flags if flag.source == "you"}
 
 
 def test_a_word_finds_models_to_choose_from(start: Any) -> None:
