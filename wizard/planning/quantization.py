@@ -38,6 +38,28 @@ _BITS: Mapping[str, tuple[float | None, int]] = {
 }
 
 
+# Every name that a release has read of itself; vllm/model_executor/layers/quantization/__init__.py v0.6.3 to v0.32.0.
+_READ = frozenset({
+    "aqlm", "auto-awq", "auto-gptq", "auto-round", "awq", "awq-marlin", "bitblas", "bitsandbytes",
+    "compressed-tensors", "deepseek-v4-fp8", "deepspeedfp", "experts-int8", "fbgemm-fp8", "fp-quant", "fp8",
+    "fp8-per-block", "fp8-per-channel", "fp8-per-tensor", "gguf", "gpt-oss-mxfp4", "gptq", "gptq-bitblas",
+    "gptq-marlin", "gptq-marlin-24", "hqq", "humming", "inc", "int8-per-channel-weight-only", "ipex", "marlin",
+    "modelopt", "modelopt-fp4", "modelopt-mixed", "modelopt-mxfp8", "moe-wna16", "mxfp4", "mxfp8",
+    "neuron-quant", "nvfp4-per-token", "online", "petit-nvfp4", "ptpc-fp8", "qqq", "quark", "rtn", "squeezellm",
+    "torchao", "tpu-int8",
+})  # fmt: skip
+# Since this release it is read by a package of its own; docs/features/quantization/bnb.md v0.28.0.
+_BY_PLUGIN: Mapping[str, tuple[tuple[int, int, int], str]] = {"bitsandbytes": ((0, 28, 0), "vllm-bnb-plugin")}
+
+
+def reader_of(method: str, version: tuple[int, int, int]) -> str | None:
+    """Who reads checkpoints of this method: "" for vLLM itself, the name of a plugin, None for nobody known."""
+    since, plugin = _BY_PLUGIN.get(method, ((0, 0, 0), ""))
+    if plugin and version >= since:
+        return plugin
+    return "" if method.replace("_", "-") in _READ else None
+
+
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 4096 else None
 

@@ -23,6 +23,7 @@ from wizard.planning.pins import (
     pinned_length,
     pinned_switch,
 )
+from wizard.planning.quantization import reader_of
 from wizard.planning.speculation import wanted_draft
 from wizard.planning.versions import (
     NEWEST_KNOWN,
@@ -395,6 +396,7 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
                 size=machine.shm_total_gib,
             )
         )
+    warnings += _reader_warning(facts, knobs.version)
     if not facts.checkpoint_bytes:
         warnings.append(t("The size of the weights is computed from the model's shape, not read from its files."))
     if outcome.starts and knobs.max_model_len and outcome.longest_low < outcome.max_model_len:
@@ -412,6 +414,30 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
                 low=outcome.longest_low,
             )
         )
+
+
+def _reader_warning(facts: ModelFacts, version: Version) -> tuple[str, ...]:
+    method = facts.quantization.method if facts.quantization else ""
+    reader = reader_of(method, version.numbers) if method else ""
+    if reader is None:
+        return (
+            t(
+                "vLLM {version} itself does not read the quantisation `{method}`; without a plugin it refuses the"
+                " model.",
+                version=version,
+                method=method[:40],
+            ),
+        )
+    if reader:
+        return (
+            t(
+                "vLLM {version} reads `{method}` checkpoints by a plugin: install `{plugin}` beside it.",
+                version=version,
+                method=method,
+                plugin=reader,
+            ),
+        )
+    return ()
 
 
 def _unread_version(version: Version) -> tuple[str, ...]:

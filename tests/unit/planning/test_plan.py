@@ -492,3 +492,20 @@ def test_alternatives_have_only_flags_that_the_version_has(gpu_machine: Gpu) -> 
     assert plan.alternatives
     for command in (plan.command, *(other.command for other in plan.alternatives)):
         assert not {"--tool-call-parser-plugin", "--tool-call-parser", "--enable-auto-tool-choice"} & set(command)
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "told"),
+    [
+        ("bitsandbytes", "0.32.0", "install `vllm-bnb-plugin` beside it"),
+        ("bitsandbytes", "0.24.0", None),
+        ("zzz", "0.32.0", "does not read the quantisation `zzz`"),
+        ("awq", "0.32.0", None),
+    ],
+)
+def test_a_quantisation_that_vllm_does_not_read_itself_is_said(
+    facts: Facts, gpu_machine: Gpu, method: str, version: str, told: str | None
+) -> None:
+    made = facts(gib=5.0, quantization_config={"quant_method": method})
+    warnings = " ".join(plan_serve(gpu_machine("RTX 4090"), made, Intent(vllm_version=version)).warnings)
+    assert told in warnings if told else "plugin" not in warnings

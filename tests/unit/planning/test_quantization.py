@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wizard.planning.quantization import parse_quantization
+from wizard.planning.quantization import parse_quantization, reader_of
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,10 @@ def test_a_file_beside_the_configuration_counts_too() -> None:
     )
     assert found is not None
     assert (found.method, found.kv_cache_dtype) == ("modelopt_fp4", "fp8")
+
+
+def test_who_reads_a_method_depends_on_the_version() -> None:
+    assert reader_of("bitsandbytes", (0, 27, 0)) == ""
+    assert reader_of("bitsandbytes", (0, 28, 0)) == "vllm-bnb-plugin"
+    assert reader_of("modelopt_fp4", (0, 32, 0)) == ""
+    assert reader_of("zzz", (0, 32, 0)) is None
