@@ -94,6 +94,8 @@ def list_command(app: App) -> int:
         return ExitCode.FINE
     for row in rows:
         app.screen.step("ok" if row.applied else "info" if row.installed else "skipped", row.line())
+    for problem in (problem for row in rows for problem in row.problems):
+        app.screen.problem(problem)
     return ExitCode.FINE
 
 

@@ -132,9 +132,12 @@ def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, 
 @command_options(yes=True)
 def remove_command(app: App, name: str) -> int:
     """Forget a profile and its key; client files stay as they are."""
+    from wizard.flows.clients import clients_asking_for
     from wizard.flows.profiles import remove_profile
 
     profile = remove_profile(app.world, name)
+    for title in clients_asking_for(app.world, name):
+        app.screen.step("warning", t("{title} asks for the key of this profile, and gets none now.", title=title))
     if app.screen.as_json:
         app.screen.document({"status": "ok", "removed": profile.name})
     else:

@@ -34,7 +34,8 @@ class Edit:
     private: a key is inside, so nobody else may read it. live: the client itself writes the file while it runs.
     format: how restore takes our part out of a live file. project: the folder of a project's file, None for the user's.
     keys: what the file holds or held as keys, for the diff to leave out, however short they are. same_as: the
-    path of a file that sets the same values in another syntax, None where there is none.
+    path of a file that sets the same values in another syntax, None where there is none. by_command: the client asks a
+    command for the key where it can.
     """
 
     client: str
@@ -47,6 +48,7 @@ class Edit:
     project: Path | None = None
     keys: tuple[Secret, ...] = ()
     same_as: Path | None = None
+    by_command: bool = False
 
     @property
     def change(self) -> Change:
@@ -70,6 +72,7 @@ class Receipt:
     original_mode: permission bits before, None where there was no file. clients: whose changes the file holds.
     folders: folders that had to be made, innermost last; restore removes those left empty. edited_between:
     somebody else changed the file between two changes of ours, so `original` is not all that is lost with it.
+    by_command: as in the last edit.
     """
 
     path: Path
@@ -84,6 +87,7 @@ class Receipt:
     project: Path | None = None
     first_applied: str = ""
     last_applied: str = ""
+    by_command: bool = False
 
 
 def mask(text: str, keys: Iterable[Secret] = ()) -> str:

@@ -145,7 +145,6 @@ class ClientSpec:
     rewritten_by: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     versions: str = ""
-    version_args: tuple[str, ...] = ("--version",)
     headers: tuple[tuple[str, str], ...] = ()
     read: ReadSpec = ReadSpec()
     run: RunSpec = RunSpec()
@@ -334,7 +333,6 @@ def parse_spec(folder: str, text: str) -> ClientSpec:
         rewritten_by=table.words("rewritten_by"),
         markers=table.words("markers"),
         versions=table.take("versions", str, ""),
-        version_args=table.words("version_args") or ("--version",),
         headers=table.pairs("headers"),
         read=_read(f"{where} [read]", table.take("read", dict, {})),
         run=_run(f"{where} [run]", table.take("run", dict, {"program": ""})),

@@ -32,21 +32,41 @@ def in_range(version: str, versions: str) -> bool:
     return True
 
 
+def _is_older(version: str, versions: str) -> bool:
+    """Whether a version is below a lower bound of the range."""
+    lower = ",".join(part for part in versions.split(",") if part.strip().startswith(">"))
+    return not in_range(version, lower)
+
+
 def judge_version(spec: ClientSpec, version: str) -> tuple[Problem, ...]:
-    """A warning where the installed version is outside the template's range."""
+    """A warning where the installed version is outside the template's range, which says on which side."""
     if not version_numbers(version) or in_range(version, spec.versions):
         return ()
+    if _is_older(version, spec.versions):
+        what = t(
+            "{title} {version} is too old for what is written here, which was made for {versions}.",
+            title=spec.title,
+            version=version,
+            versions=spec.versions,
+        )
+        fix = Fix(t("Update it."), (spec.install,) if spec.install else ())
+    else:
+        what = t(
+            "{title} {version} is newer than what is written here, which was made for {versions}.",
+            title=spec.title,
+            version=version,
+            versions=spec.versions,
+        )
+        fix = Fix(
+            t("See whether it works all the same, and whether there is a newer llm-setup."),
+            (f"llm-setup clients verify {spec.name} --run", "llm-setup version --check"),
+        )
     return (
         Problem(
             "client-version-unknown-to-template",
-            t(
-                "{title} {version} is installed; what is written here was made for {versions}.",
-                title=spec.title,
-                version=version,
-                versions=spec.versions,
-            ),
+            what,
             t("The client's settings changed between these versions, so it may ignore or refuse some of them."),
-            fix=Fix(t("Update it."), (spec.install,) if spec.install else ()),
+            fix=fix,
             severity="warning",
         ),
     )

@@ -337,6 +337,7 @@ class EditStore:
             "project": str(receipt.project) if receipt.project else None,
             "first_applied": receipt.first_applied,
             "last_applied": receipt.last_applied,
+            "by_command": receipt.by_command,
         }
 
     def _receipt(self, row: Mapping[str, Any]) -> Receipt:
@@ -353,6 +354,7 @@ class EditStore:
             project=Path(row["project"]) if row["project"] else None,
             first_applied=row["first_applied"],
             last_applied=row["last_applied"],
+            by_command=row.get("by_command") is True,
         )
 
     def _forget_unused(self, document: Mapping[str, Any]) -> None:

@@ -17,10 +17,10 @@ def find_program(name: str, env: Mapping[str, str]) -> Path | None:
 
 
 def installed_version(program: str, env: Mapping[str, str]) -> str | None:
-    """The version of the npm or Python package that a program came with, or None. Nothing is started: that would take
-    a second each."""
+    """The version of the npm or Python package that a program came with, or of the folder where it really lies; None
+    where neither says. Nothing is started: that would take a second each."""
     path = find_program(program, env)
-    return (_npm_version(path, program) or _python_version(path, program)) if path else None
+    return (_npm_version(path, program) or _python_version(path, program) or _folder_version(path)) if path else None
 
 
 def library_version(library: str, env: Mapping[str, str], cwd: Path) -> str | None:
@@ -55,6 +55,13 @@ def _python_version(path: Path, program: str) -> str | None:
         except (OSError, UnicodeDecodeError):
             continue
     return None
+
+
+def _folder_version(path: Path) -> str | None:
+    """From where a link leads: Homebrew's `Cellar/codex/0.171.0/bin/codex`, the `claude/versions/2.1.332` of Claude
+    Code's own installer."""
+    real = Path(os.path.realpath(path))
+    return next((part for part in reversed(real.parts) if re.fullmatch(r"\d+(?:\.\d+){2,}", part)), None)
 
 
 def _packages(place: Path) -> Iterator[Path]:

@@ -257,11 +257,13 @@ def client_traps(world: World, client: Client) -> tuple[Problem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A client in a scope; project: the project's folder, None for the user's own files."""
+    """A client in a scope; project: the project's folder, None for the user's own files. by_command: it asks a command
+    for the key already, and goes on with that."""
 
     client: Client
     scope: Scope
     project: Path | None = None
+    by_command: bool = False
 
 
 def plan_client(
@@ -283,7 +285,8 @@ def plan_client(
     )
     contents = {item.path: store.observe(item.path).content for item in rendered}
     keys = (*((endpoint.key,) if endpoint.key else ()), *held_keys(client.spec, places, contents))
-    return plan_edits(client.spec, rendered, contents, bool(endpoint.key), places.cwd, keys)
+    edits = plan_edits(client.spec, rendered, contents, bool(endpoint.key), places.cwd, keys)
+    return tuple(replace(edit, by_command=bool(key_command)) for edit in edits)
 
 
 def held_keys(spec: ClientSpec, places: Places, contents: Mapping[Path, bytes | None]) -> tuple[Secret, ...]:
@@ -367,8 +370,12 @@ def apply_plans(
     """
     if not dry_run:
         edit_store(world).settle()
-    key_command = _key_command(world, endpoint) if key_by_command else ()
-    plans = [(target.client, plan_client(world, target, endpoint, key_command)) for target in targets]
+    asking = [target for target in targets if key_by_command or target.by_command]
+    key_command = _key_command(world, endpoint) if asking else ()
+    plans = [
+        (target.client, plan_client(world, target, endpoint, key_command if target in asking else ()))
+        for target in targets
+    ]
     needs = {need for target in targets for need in target.client.spec.needs}
     lacking = frozenset[Capability]() if offline else find_lacking(world, endpoint, needs)
     results = [_planned(world, client, edits, endpoint, lacking) for client, edits in plans]
@@ -562,6 +569,7 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
             folders=tuple(missing_folders(edit.path)),
             first_applied=now,
             last_applied=now,
+            by_command=edit.by_command,
         )
     return replace(
         old,
@@ -569,6 +577,7 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
         clients=tuple(dict.fromkeys((*old.clients, edit.client))),
         edited_between=old.edited_between or edit.before != old.written,
         last_applied=now,
+        by_command=edit.by_command,
     )
 
 
@@ -786,13 +795,30 @@ def show_clients(world: World, screen: Screen, names: Sequence[str]) -> dict[str
 def applied_targets(world: World) -> tuple[Target, ...]:
     """What is applied now, client by client and project by project. A client whose folder is gone is left out."""
     clients = load_clients(world)
-    found = dict.fromkeys(
-        (name, receipt.project)
-        for receipt in edit_store(world).receipts().values()
-        for name in receipt.clients
-        if name in clients
+    found: dict[tuple[str, Path | None], bool] = {}
+    for receipt in edit_store(world).receipts().values():
+        for name in receipt.clients:
+            if name in clients:
+                at = (name, receipt.project)
+                found[at] = found.get(at, False) or receipt.by_command
+    return tuple(
+        Target(clients[name], "project" if project else "user", project, by_command)
+        for (name, project), by_command in found.items()
     )
-    return tuple(Target(clients[name], "project" if project else "user", project) for name, project in found)
+
+
+def clients_asking_for(world: World, profile: str) -> tuple[str, ...]:
+    """Titles of the applied clients that get their key from `profiles key` of this profile."""
+    asking = [target.client.spec for target in applied_targets(world) if target.by_command]
+    triples = read_triples(world, [spec.name for spec in asking]) if asking else ()
+    # The last word of our command is the profile's name.
+    names = {
+        found.client
+        for found in triples
+        for source in found.key_sources
+        if source.command[-3:] == ("profiles", "key", profile)
+    }
+    return tuple(spec.title for spec in asking if spec.name in names)
 
 
 def applied_names(world: World) -> tuple[str, ...]:

@@ -224,6 +224,22 @@ def test_a_client_can_ask_a_command_for_the_key(person: Any, endpoint: Any, plan
     assert said.stdout == planted_key + "\n"
 
 
+def test_a_switch_keeps_the_command_for_the_key(person: Any, endpoint: Any, planted_key: str) -> None:
+    for name in ("a", "b"):
+        person.llm_setup("profiles", "add", name, "--base-url", endpoint.url, key=planted_key)
+    names = ("codex", "claude-code", "pi", "crush")
+    person.llm_setup("clients", "apply", *names, "--profile", "a", "--key-by-command", "--yes")
+    assert person.llm_setup("use", "b", "--yes").returncode == 0
+    files = b"".join(person.files().values())
+    assert planted_key.encode() not in files
+    assert b"profiles key b" in files
+    removed = person.llm_setup("profiles", "remove", "b")
+    for title in ("Codex CLI", "Claude Code", "pi"):
+        assert f"{title} asks for the key of this profile" in removed.stderr + removed.stdout
+    person.llm_setup("clients", "apply", "codex", "--profile", "a", "--yes")
+    assert planted_key.encode() in person.files()[".codex/config.toml"]
+
+
 def test_a_command_for_the_key_needs_a_profile(person: Any) -> None:
     ended = person.llm_setup(
         *("clients", "apply", "codex", "--base-url", "http://127.0.0.1:9", "--model", "m", "--key-by-command", "--yes"),

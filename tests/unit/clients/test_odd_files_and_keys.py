@@ -310,4 +310,4 @@ def test_an_old_client_from_pip_is_told_apart(home: Any) -> None:
     home.env["PATH"] = str(program.parent)
     (applied,) = home.apply("aider")
     codes = {problem.code: problem.what for problem in applied.problems}
-    assert "aider 0.40.0 is installed" in codes["client-version-unknown-to-template"]
+    assert "aider 0.40.0 is too old" in codes["client-version-unknown-to-template"]

@@ -76,5 +76,15 @@ def test_versions_compare_by_number(version: str, versions: str, inside: bool) -
 def test_a_client_too_old_for_its_template_is_told_so() -> None:
     spec: ClientSpec = parse_spec("x", 'versions = ">=2.1"\n' + GOOD)
     (problem,) = judge_version(spec, "1.9")
-    assert "1.9 is installed" in problem.what
+    assert "1.9 is too old" in problem.what
     assert judge_version(spec, "2.10.1") == ()
+
+
+def test_a_client_too_new_for_its_template_is_told_so_and_not_to_update() -> None:
+    spec: ClientSpec = parse_spec("x", 'versions = ">=2.1,<4"\ninstall = "npm install -g x"\n' + GOOD)
+    (problem,) = judge_version(spec, "4.0.0")
+    assert "4.0.0 is newer" in problem.what
+    assert problem.fix is not None
+    assert not any(command.startswith("npm") for command in problem.fix.commands)
+    assert judge_version(spec, "3.99") == ()
+    assert judge_version(spec, "a build of mine") == ()

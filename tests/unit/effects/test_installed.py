@@ -81,3 +81,15 @@ def test_a_library_is_looked_for_where_a_program_here_imports_it_from(where: str
     )
     assert library_version("openai", env, tmp_path) == "1.2.4"
     assert library_version("anthropic", env, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "place", ["homebrew/Cellar/codex/0.171.0/bin/codex", "share/codex/versions/0.171.0"], ids=["homebrew", "installer"]
+)
+def test_a_program_without_a_package_has_the_version_of_its_folder(place: str, tmp_path: Path) -> None:
+    executable(tmp_path / place)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/codex").symlink_to(tmp_path / place)
+    assert installed_version("codex", path_of(tmp_path / "bin")) == "0.171.0"
+    executable(tmp_path / "plain/codex")
+    assert installed_version("codex", path_of(tmp_path / "plain")) is None
