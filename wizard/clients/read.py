@@ -254,6 +254,8 @@ class _View:
                 text = "true" if value else "false"
             else:
                 text = str(value).strip()
+                if trail[-1].lower() == "authorization":
+                    text = re.sub(r"\Abearer\s+", "", text, flags=re.IGNORECASE)  # a whole header, not the key alone
             if part == "after" and "/" in text:
                 text = text.partition("/")[2]
             yield from self._expand(text, f"{self._short(path)}: {'.'.join(trail)}", path, scope)

@@ -6,6 +6,7 @@ Codex speaks of high demand for any 500, and SDKs say `Connection error` for a k
 
 from __future__ import annotations
 
+import html
 import re
 import tomllib
 from collections.abc import Mapping
@@ -77,10 +78,13 @@ def explain_error(text: str, context: Context | None = None, url: str = "") -> t
     context: where the client ran, which decides what `localhost` meant. url: where the client was pointed, for a text
     that names no host. A text out of a server's log is judged as one.
     """
-    text = _readable(text)
+    given = _readable(text)
+    for text in dict.fromkeys((given, " ".join(given.split()), re.sub(r"\n\s*", "", given))):
+        matches = [(row, match) for row in all_error_texts() if (match := row.pattern.search(text))]
+        if matches and not matches[0][0].generic:
+            return _explain(*matches[0], text, context, url)
+    text = given
     matches = [(row, match) for row in all_error_texts() if (match := row.pattern.search(text))]
-    if matches and not matches[0][0].generic:
-        return _explain(*matches[0], text, context, url)
     from wizard.serving.deaths import judge_log
 
     # That something failed at a server's start is no explanation of a client's text.
@@ -202,10 +206,15 @@ def _at_an_address_of_the_host(text: str) -> bool:
 
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_ESCAPED = re.compile(r"\\u(?!d[89a-f])([0-9a-f]{4})", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?:lt|gt|quot|amp|#\d{2,5});")
 
 
 def _readable(text: str) -> str:
-    text = _ANSI.sub("", text)
+    """Without colours, and with what JSON and HTML escaped as it was written."""
+    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), _ANSI.sub("", text))
+    if _ENTITY.search(text):
+        text = html.unescape(text)
     if len(text) > _MAX_CHARACTERS:
         text = text[: _MAX_CHARACTERS // 2] + "\n" + text[-_MAX_CHARACTERS // 2 :]
     return text.replace('\\"', '"')

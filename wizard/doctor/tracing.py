@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -54,11 +55,35 @@ def explain_first_failure(exchanges: Sequence[Exchange]) -> Problem | None:
         seen = judge_exchange(exchange, wire)
         if not seen.usable:
             return _explain(seen)
+        if _wanted_a_stream(exchange) and seen.body is not None and seen.body.form == "answer":
+            return found(
+                "stream-mismatch", t("The client asked for a stream, and JSON came in one piece."), evidence(exchange)
+            )
         if seen.reply is not None and seen.reply.cut:
             return found(
                 "broken-response-body", t("The answer ended early: {why}", why=seen.reply.cut), evidence(exchange)
             )
     return None
+
+
+def _wanted_a_stream(exchange: Exchange) -> bool:
+    return isinstance(exchange.request.body, dict) and exchange.request.body.get("stream") is True
+
+
+def _of_path(path: str) -> str:
+    """What is wrong with a path that is not served, as far as it tells itself."""
+    bare = path.rstrip("/")
+    if "/v1/v1/" in path:
+        return "base-url-extra-v1"
+    if "//" in path:
+        return "base-url-trailing-slash"
+    if re.search(r"/(?:chat/completions|responses|messages)/(?:v1/)?(?:chat/completions|responses|messages)$", bare):
+        return "base-url-full-endpoint"
+    if "/v1/" not in path:
+        return "base-url-missing-v1"
+    if bare.endswith("/responses"):
+        return "endpoint-unsupported-responses"
+    return "endpoint-unsupported-messages" if bare.endswith("/messages") else "wrong-endpoint-path"
 
 
 def _explain(seen: Seen) -> Problem:
@@ -76,14 +101,7 @@ def _explain(seen: Seen) -> Problem:
             else "unknown-choices-missing"
         )
     elif seen.family == "path":
-        path = urlsplit(exchange.request.url).path
-        code = (
-            "base-url-extra-v1"
-            if "/v1/v1/" in path
-            else "base-url-missing-v1"
-            if "/v1/" not in path
-            else "wrong-endpoint-path"
-        )
+        code = _of_path(urlsplit(exchange.request.url).path)
     else:
         code = CODES.get(seen.family or "other", "error-in-error-body")
     if seen.status == 413 and code == "error-in-error-body":

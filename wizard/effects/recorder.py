@@ -93,7 +93,7 @@ class Recorder:
         auth: AuthStyle = "both" if bearer and x_key else "bearer" if bearer else "x-api-key" if x_key else "none"
         kept = tuple((k, v) for k, v in handler.headers.items() if k.lower() in _KEPT_HEADERS)
         url = f"{upstream_root}{handler.path}"
-        request = RequestSummary(handler.command, url, auth, value, True, kept)
+        request = RequestSummary(handler.command, url, auth, value, headers=kept)
         self.exchanges.append(Exchange(f"trace.{len(self.exchanges) + 1}", request, outcome))
 
     @contextmanager

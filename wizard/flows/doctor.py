@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, Literal, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 from urllib.parse import urlsplit
 
 from wizard.clients.read import ClientLimits
@@ -245,24 +247,45 @@ def _files(world: World) -> Iterator[ClientFile]:
 
 def _log(path: str) -> tuple[Problem, ...]:
     if path == "-":
-        return _judge_log(_stdin("--log").buffer)
+        return _given_log(cast(BufferedReader, _stdin("--log").buffer), "stdin")
     try:
         with Path(path).expanduser().open("rb") as log:
-            return _judge_log(log)
-    except OSError as error:
+            return _given_log(log, path)
+    except (OSError, EOFError) as error:
         raise usage_error(
             "log-missing",
-            t("The log `{path}` cannot be read: {error}", path=path, error=error.strerror),
+            t("The log `{path}` cannot be read: {error}", path=path, error=getattr(error, "strerror", "") or error),
             t("For a server that llm-setup started, this says where its log is."),
             "llm-setup logs --path",
         ) from error
 
 
-def _judge_log(log: IO[bytes]) -> tuple[Problem, ...]:
+def _given_log(log: BufferedReader, path: str) -> tuple[Problem, ...]:
+    """A log of whatever origin: PowerShell writes UTF-16, log folders keep gzip. ProblemError: it is empty."""
+    begin = log.peek(2)
+    if not begin:
+        raise usage_error(
+            "log-empty",
+            t("The log `{path}` is empty.", path=path),
+            t("Start the server with its output kept: `vllm serve … > server.log 2>&1`."),
+        )
+    if begin.startswith(b"\x1f\x8b"):
+        with gzip.GzipFile(fileobj=log) as unpacked:
+            return _judge_log(unpacked.read)
+    if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = TextIOWrapper(log, "utf-16", "replace")
+        try:
+            return _judge_log(lambda size: text.read(size).encode())
+        finally:
+            text.detach()  # else it closes the file that its owner closes
+    return _judge_log(log.read)
+
+
+def _judge_log(read: Callable[[int], bytes]) -> tuple[Problem, ...]:
     """In pieces, since a log may be larger than memory and a line in it without end."""
     from wizard.serving.deaths import judge_log_in_bytes
 
-    return judge_log_in_bytes(iter(lambda: log.read(_LOG_PIECE_BYTES), b""))
+    return judge_log_in_bytes(iter(lambda: read(_LOG_PIECE_BYTES), b""))
 
 
 def _text(value: str) -> str:
@@ -315,7 +338,7 @@ def _recorded_servers(world: World) -> Iterator[ServerSeen]:
             try:
                 with Path(record.log).open("rb") as log:
                     # Its access lines are of no use: the wrong paths among them were asked by probes of ours.
-                    findings = tuple(f for f in _judge_log(log) if f.severity == "error")
+                    findings = tuple(f for f in _judge_log(log.read) if f.severity == "error")
             except OSError:
                 findings = ()
         yield ServerSeen(
@@ -487,7 +510,8 @@ def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> Non
         )
         for line in screen.fit(told, "", "  "):
             screen.line(line)
-    if not report.targets and not report.diagnosis.findings:
+    given = report.shared.log_findings is not None or report.shared.error_text is not None
+    if not report.targets and not report.diagnosis.findings and not given:
         screen.line(t("No endpoint is configured here: `llm-setup init` sets one up, `--base-url` names one."))
     # Where a cause was found, what could not be seen because of it is no news.
     telling = ("crashed",) if report.diagnosis.status == "error" else ("crashed", "unknown")

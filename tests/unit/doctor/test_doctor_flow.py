@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -130,6 +131,33 @@ def test_a_stdin_that_is_closed_is_said(
     with pytest.raises(ProblemError) as raised:
         observe(fake_world(tmp_path, FakeHttp(()), {}), options)
     assert raised.value.problem.code == "stdin-closed"
+
+
+LOG = "ERROR 11-30 10:00:00 [core.py:1] torch.OutOfMemoryError: CUDA out of memory.\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(LOG.encode(), id="plain"),
+        pytest.param(LOG.encode("utf-16"), id="written-by-powershell"),
+        pytest.param(b"\xef\xbb\xbf" + LOG.encode(), id="with-a-byte-order-mark"),
+        pytest.param(gzip.compress(b"INFO: up\n") + gzip.compress(LOG.encode()), id="rotated-away"),
+        pytest.param(LOG.encode("latin-1").replace(b"memory.", b"memory. \xb5\xff"), id="no-utf-8"),
+    ],
+)
+def test_a_log_is_read_as_it_was_written(doctor: Doctor, tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "server.log").write_bytes(raw)
+    report, _ = doctor(DoctorOptions(log=str(tmp_path / "server.log")), env={"LLM_SETUP_API_KEY": ""})
+    assert [finding.code for finding in report.diagnosis.findings] == ["cuda-oom"]
+
+
+@pytest.mark.parametrize(("raw", "code"), [(b"", "log-empty"), (gzip.compress(LOG.encode())[:30], "log-missing")])
+def test_a_log_that_says_nothing_is_not_well(doctor: Doctor, tmp_path: Path, raw: bytes, code: str) -> None:
+    (tmp_path / "server.log").write_bytes(raw)
+    with pytest.raises(ProblemError) as raised:
+        doctor(DoctorOptions(log=str(tmp_path / "server.log")))
+    assert raised.value.problem.code == code
 
 
 def test_an_error_text_of_several_causes_names_them_as_guesses(doctor: Doctor) -> None:

@@ -50,9 +50,10 @@ def _meant_name(name: str, known: tuple[str, ...]) -> str:
     upper = name.upper()
     if upper in _REAL_NAMES or upper in _PROXY_NAMES or upper in _CLIENT_NAMES:
         return ""
-    return next(
-        (meant for meant in known if abs(len(upper) - len(meant)) <= 1 and edit_distance(upper, meant) == 1), ""
-    )
+    # Two slips are still the same word where the rest says that it is about proxies.
+    most = 2 if re.match(r"(?:HTTPS?|ALL|NO)_?P(?:RO|OR|RX)", upper) else 1
+    near = ((edit_distance(upper, meant), meant) for meant in known if abs(len(upper) - len(meant)) <= most)
+    return min((row for row in near if row[0] <= most), default=(0, ""))[1]
 
 
 def misspelt_names(seen: Observations) -> Verdict:
