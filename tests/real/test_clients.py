@@ -45,6 +45,15 @@ def test_it_answers_from_what_was_written(
 
 
 @pytest.mark.parametrize("home_kind", ["empty"])
+@pytest.mark.parametrize("client", [p for p in EVERY if p.values[0].origin != "system"])
+def test_its_version_is_told_and_fits_what_is_written(client: Client, home: Home, workshop: Workshop) -> None:
+    workshop.program(client)
+    rows = json.loads(home.wizard("clients", "list", "--json").stdout)["clients"]
+    (row,) = [row for row in rows if row["client"] == client.name]
+    assert (row["version"], row["problems"]) == (client.version, [])
+
+
+@pytest.mark.parametrize("home_kind", ["empty"])
 @pytest.mark.parametrize("client", AGENTS)
 def test_an_agent_calls_its_own_tool_and_reads_the_result(
     client: Client, home: Home, workshop: Workshop, scripted_server: RealServer

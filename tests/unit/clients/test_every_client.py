@@ -12,6 +12,7 @@ import pytest
 
 from wizard.clients.formats import parse
 from wizard.clients.spec import SPEC_NAME, FileSpec, parse_spec
+from wizard.clients.versions import judge_version
 from wizard.effects.templates import read_client_folders
 from wizard.problems import ProblemError
 
@@ -250,6 +251,18 @@ def test_the_spec_names_its_evidence(name: str) -> None:
     assert spec.docs.startswith("https://")
     assert spec.checked
     assert spec.minimum_context_tokens >= spec.first_request_tokens
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if SPECS[name].install])
+def test_a_client_that_is_installed_is_told_apart_by_its_version(name: str) -> None:
+    spec = SPECS[name]
+    assert ">=" in spec.versions
+    assert "<" in spec.versions.split(",")[-1]
+    if not spec.checked.startswith("source"):
+        assert judge_version(spec, spec.checked) == ()
+    (too_old,), (too_new,) = judge_version(spec, "0.0.1"), judge_version(spec, "1000.0")
+    assert "too old" in too_old.what
+    assert "newer" in too_new.what
 
 
 def home_endpoint(**changes: Any) -> Any:
