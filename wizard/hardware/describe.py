@@ -109,6 +109,8 @@ def _check(gpus: int, memory_gib: float | None, free_gib: float | None, compute_
         )
     for flag, value in (("--gpu-memory-gib", memory_gib), ("--gpu-free-gib", free_gib)):
         # not (a <= x) is also true for NaN
+        if flag == "--gpu-free-gib" and value == 0:
+            continue
         if value is not None and not 0 < value <= 4096:
             raise usage_error(
                 "wrong-memory",

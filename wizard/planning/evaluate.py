@@ -32,6 +32,8 @@ _MEASURED_SIGMA_GIB = 0.05
 CONTEXT_GIB = 0.45
 # What a CPU server holds beside weights and cache: three processes, libraries, activations; measured with 0.32.
 CPU_OVERHEAD_GIB = 3.5
+# A share of a GPU that is not worth asking for.
+_LEAST_SHARE = 0.05
 # Taken after the cache by MXFP4 experts; see `_graphs_refusal`.
 _MXFP4_UNSEEN_GIB = 3.0
 
@@ -329,12 +331,7 @@ def _refusal(
                 free=knobs.free_gib,
             ),
             t("It refuses to start when less is free than its share (`--gpu-memory-utilization`)."),
-            fix=Fix(
-                t(
-                    "Free memory, or ask for less: `--gpu-memory-utilization {value:.2f}`.",
-                    value=max(0.05, math.floor(100 * (knobs.free_gib - CONTEXT_GIB) / knobs.total_gib) / 100),
-                )
-            ),
+            fix=Fix(_less_asked(knobs.total_gib, knobs.free_gib)),
         )
     if budget.kv_gib <= 0 and knobs.kv_bytes_pinned is None:
         return Problem(
@@ -345,13 +342,31 @@ def _refusal(
                 budget=budget.requested_gib,
             ),
             t("Beside the weights, a server needs room for activations and for the context of its requests."),
-            fix=Fix(t("Use more GPUs, a quantised variant, or a smaller model.")),
+            fix=Fix(_more_room(knobs, budget)),
         )
     return (
         _short(knobs, budget, layout, length, longest)
         or _states_refusal(facts, knobs, budget, layout)
         or _graphs_refusal(facts, knobs, budget)
     )
+
+
+def _less_asked(total_gib: float, free_gib: float) -> str:
+    """What to do where less is free than vLLM asks for: a share that is free, where one is worth having."""
+    share = math.floor(100 * (free_gib - CONTEXT_GIB) / total_gib) / 100
+    if share < _LEAST_SHARE:
+        return t("Free the {held:.1f} GiB that other programs hold on each GPU.", held=total_gib - free_gib)
+    return t("Free memory, or ask for less: `--gpu-memory-utilization {value:.2f}`.", value=share)
+
+
+def _more_room(knobs: Knobs, budget: Budget) -> str:
+    """What to do about weights that leave no room: first of all with what others hold, where that would be enough."""
+    held = knobs.total_gib - knobs.free_gib if knobs.free_gib is not None else 0.0
+    if held > 1 and budget.kv_gib + held > 0:
+        return t(
+            "Free the {held:.1f} GiB that other programs hold on each GPU, or choose a smaller variant.", held=held
+        )
+    return t("Use more GPUs, a quantised variant, or a smaller model.")
 
 
 def _unsupported(facts: ModelFacts, knobs: Knobs) -> Problem | None:

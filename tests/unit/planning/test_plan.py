@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from wizard.hardware.describe import describe_machine
 from wizard.hardware.machine import Machine
 from wizard.planning.catalogue import catalogue_facts
 from wizard.planning.facts import ModelFacts
@@ -509,3 +510,16 @@ def test_a_quantisation_that_vllm_does_not_read_itself_is_said(
     made = facts(gib=5.0, quantization_config={"quant_method": method})
     warnings = " ".join(plan_serve(gpu_machine("RTX 4090"), made, Intent(vllm_version=version)).warnings)
     assert told in warnings if told else "plugin" not in warnings
+
+
+def test_where_others_hold_the_memory_the_plan_says_to_free_it(facts: Facts) -> None:
+    plan = plan_serve(describe_machine("RTX 4090", free_gib=8.0), facts(gib=14.96), Intent())
+    assert not plan.fits
+    assert plan.problems[0].fix is not None
+    assert "Free the 15.5 GiB that other programs hold" in plan.problems[0].fix.text
+
+
+def test_a_gpu_without_any_free_memory_is_planned_for_and_does_not_fit(facts: Facts) -> None:
+    plan = plan_serve(describe_machine("RTX 4090", free_gib=0.0), facts(gib=14.96), Intent())
+    assert not plan.fits
+    assert plan.memory.used_by_others_gib == pytest.approx(23.52)
