@@ -29,8 +29,11 @@ _OURS = frozenset(
 
 
 def served_name(facts: ModelFacts, intent: Intent) -> str:
-    """The name that clients use: the last part of the model's name, without a slash."""
+    """The name that clients use: the last part of the model's name, without a slash. Raises a usage error for a wished
+    one that would be none or several."""
     pinned = intent.pinned("--served-model-name")
+    if intent.served_name is not None and len(intent.served_name.split()) != 1:
+        raise bad_value("--served-model-name", intent.served_name, t("one name without blanks"))
     name = pinned or intent.served_name or facts.model.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]
     return name.split()[0] if name.split() else "model"
 
@@ -48,8 +51,8 @@ def command_flags(
     put(
         "--served-model-name",
         served_name(facts, intent),
-        t("A short name without a slash works in every client."),
-        "clients",
+        t("As you named it.") if intent.served_name else t("A short name without a slash works in every client."),
+        "you" if intent.served_name else "clients",
     )
     _put_settings(facts, choice, put)
     for name, value in argument_pairs(entry.base_args if entry else ()):

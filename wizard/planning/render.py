@@ -31,7 +31,7 @@ class Segment:
 def segments(memory: Memory) -> tuple[Segment, ...]:
     """The parts of one GPU's memory (or of the RAM), from what others hold to what stays free."""
     parts = (
-        Segment("others", t("held by others"), memory.used_by_others_gib, "▒", "x", "90", "#9ca3af"),
+        Segment("others", t("held by others"), memory.used_by_others_gib, "▒", "x", "2", "#9ca3af"),
         Segment("weights", t("weights"), memory.weights_gib, "█", "W", "34", "#2563eb"),
         Segment("activation", t("activations"), memory.activation_gib, "▓", "A", "35", "#9333ea"),
         Segment("graphs", t("CUDA graphs"), memory.cuda_graph_gib, "▓", "G", "33", "#d97706"),

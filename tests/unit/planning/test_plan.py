@@ -523,3 +523,17 @@ def test_a_gpu_without_any_free_memory_is_planned_for_and_does_not_fit(facts: Fa
     plan = plan_serve(describe_machine("RTX 4090", free_gib=0.0), facts(gib=14.96), Intent())
     assert not plan.fits
     assert plan.memory.used_by_others_gib == pytest.approx(23.52)
+
+
+@pytest.mark.parametrize("name", ["", "a b", " "])
+def test_a_wished_name_is_one_word(facts: Facts, gpu_machine: Gpu, name: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(served_name=name))
+    assert caught.value.problem.code == "bad-flag-value"
+
+
+def test_a_wished_name_is_kept_as_it_is(facts: Facts, gpu_machine: Gpu) -> None:
+    plan = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(served_name="org/x"))
+    flag = plan.flag("--served-model-name")
+    assert flag is not None
+    assert (flag.value, flag.reason, flag.source) == ("org/x", "As you named it.", "you")
