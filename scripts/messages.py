@@ -49,6 +49,7 @@ PYTHON_TABLES: tuple[tuple[str, str], ...] = (
     ("wizard/cli/clients.py", "_STATES"),
     ("wizard/cli/main.py", "FAMILIES"),
     ("wizard/flows/init.py", "_WORDS"),
+    ("wizard/flows/init_hub.py", "_FAILURES"),
     ("wizard/hardware/nvidia.py", "_WHAT"),
     ("wizard/hardware/render.py", "_LINKS"),
     ("wizard/ui/screen.py", "_WORDS"),
@@ -72,6 +73,7 @@ INDIRECT: dict[str, frozenset[str]] = {
     "wizard/flows/clients.py": frozenset({"note"}),
     "wizard/flows/doctor.py": frozenset({"result.title", "find_cause(finding.code).title", "target.key_hint"}),
     # "none", where there is no key; a masked key is no message, and stays.
+    "wizard/flows/init_hub.py": frozenset({"_FAILURES.get(self.failure, self.failure)"}),
     "wizard/flows/init.py": frozenset({"endpoint.key_hint", "_WORDS.get(str(word), str(word))"}),
     "wizard/flows/export.py": frozenset({"line", "spec.title"}),
     "wizard/hardware/nvidia.py": frozenset({"_WHAT[key]"}),

@@ -162,7 +162,8 @@ def _say_progress(screen: Screen, mark: Literal["running", "ok"], target: Target
     """On a terminal somebody waits: say who is being asked, and when that is through."""
     if screen.as_json or not screen.interactive:
         return
-    client = manner_of(target.client).title
+    generic = {"openai-sdk": t("the OpenAI SDK"), "shell": t("the shell")}
+    client = generic.get(target.client) or manner_of(target.client).title
     text = (
         t("Asking {url} as {client} does", url=target.base_url, client=client)
         if mark == "running"

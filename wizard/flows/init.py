@@ -6,6 +6,7 @@ fails shows its cause and, where somebody can be asked, the ways on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -793,8 +794,10 @@ class InitFlow:
         self.screen.title(t("This machine"))
         self.machine = self.machine or observe_machine(self.world)
         for line in render_machine(self.machine, choose_build(self.machine), symbols=self.screen.symbols):
-            text = line.lstrip()
-            for part in self.screen.fit(text, line[: len(line) - len(text)], "      "):
+            # A label and what is behind it in its column, which stays where it is when the line breaks.
+            found = _LABEL.match(line)
+            label = found[0] if found else ""
+            for part in self.screen.fit(line[len(label) :], label, "      "):
                 self.screen.line(part)
 
     def _discover(self) -> None:
@@ -1222,6 +1225,7 @@ def _is_embedded(record: ServerRecord) -> bool:
     return Path(record.model).name == embedded.FOLDER_NAME
 
 
+_LABEL = re.compile(r"\s*(?:\S+(?:\s\S+)*?\s{2,})?")
 # What people call the answers of the road, and the places where a model can run.
 _WORDS = {
     "clients": "clients",

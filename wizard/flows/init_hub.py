@@ -33,6 +33,17 @@ _SLOW_FIRST_BYTE_S = 2.5
 # Less than this was too little to tell a speed from.
 _TELLING_BYTES = 100_000
 
+# How a connection fails, in words that fit a row; a status is a number.
+_FAILURES = {
+    "refused": "refused",
+    "timeout": "too slow",
+    "dns": "name unknown",
+    "tls": "certificate",
+    "reset": "cut off",
+    "proxy": "proxy",
+    "unreachable": "unreachable",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -60,7 +71,7 @@ class Measured:
     def said(self) -> str:
         """The measurement, for people."""
         if self.first_byte_s is None:
-            return t("no answer ({why})", why=self.failure)
+            return t("no answer ({why})", why=t(_FAILURES.get(self.failure, self.failure)))
         if self.mib_per_s is None:
             return t("answers after {seconds:.1f} s", seconds=self.first_byte_s)
         return t("{speed:.1f} MiB/s, answers after {seconds:.1f} s", speed=self.mib_per_s, seconds=self.first_byte_s)

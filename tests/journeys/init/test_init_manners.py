@@ -77,3 +77,36 @@ def test_where_no_terminal_is_nothing_moves(llm_setup: Any, machine: Any) -> Non
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\r" not in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_colours_are_the_terminals_own_so_that_they_can_be_read_on_light_and_dark(
+    on_terminal: Any, machine: Any
+) -> None:
+    terminal = whole_road(on_terminal, machine, "en")
+    codes = {int(code) for sent in re.findall(r"\x1b\[([\d;]*)m", terminal.shown) for code in sent.split(";") if code}
+    # Black and white are what one of the two backgrounds is; a background of ours, or of 256 colours, is nobody's.
+    assert {31, 32, 33, 36} & codes
+    assert codes <= {0, 1, 2, 3, 4, 22, 23, 24, 27, 31, 32, 33, 34, 35, 36, 39, 49}
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+def test_labels_of_the_machine_stay_in_their_column_on_a_narrow_terminal(on_terminal: Any, language: str) -> None:
+    terminal = on_terminal("--lang", language, "init", columns=40)
+    terminal.sees(QUESTIONS[language][0])
+    rows = [line for line in terminal.text.splitlines() if re.match(r"  \S", line) and "  " in line.strip()]
+    places = {display_width(re.match(r"  \S+(?: \S+)* +", line)[0]) for line in rows if "?" not in line}  # type: ignore[index]
+    assert len(rows) > 5
+    assert len(places) == 1, rows
+
+
+def test_ctrl_c_while_the_server_starts_leaves_no_server(on_terminal: Any, machine: Any) -> None:
+    machine.behave("slow")
+    terminal = on_terminal("init", "--vllm", str(machine.vllm), "--client", "codex", "--here", "--model", "embedded")
+    terminal.sees("Go on?", "Take another model").enter()
+    terminal.sees("load weights")
+    started = machine.record["pid"]
+    terminal.child.sendcontrol("c")
+    terminal.sees("goes on from here").ends(130)
+    assert not Path(f"/proc/{started}").exists()
+    # The answers are kept, and so is the way.
+    assert machine.kept.exists()
