@@ -704,10 +704,8 @@ class InitFlow:
             self._change_flag()
         elif way == "smaller-context":
             self._ask_context()
-        elif way == "token":
-            self._ask_token()
-        elif way == "own-vllm" and not self._ask_vllm():
-            # Taken back: nothing is installed once more for it.
+        elif (way == "token" and not self._ask_token()) or (way == "own-vllm" and not self._ask_vllm()):
+            # Taken back: nothing is asked of a hub, or installed, once more for it.
             return self._way_on(step, error)
         self._ask_for_key = self._ask_for_key or way in ("another-key", "another-url", "gateway")
         return self.road
@@ -733,10 +731,14 @@ class InitFlow:
             )
             self._answer("context", int(said))
 
-    def _ask_token(self) -> None:
-        token = self.questions.secret("HF_TOKEN", t("Token of the hub (not shown)")).strip()
+    def _ask_token(self) -> bool:
+        """Whether one was given."""
+        token = ""
+        with suppress(BackRequested):
+            token = self.questions.secret("HF_TOKEN", t("Token of the hub (not shown)"), may_go_back=True).strip()
         if token:
             self._use_hub_token(Secret(token))
+        return bool(token)
 
     def _ask_vllm(self) -> bool:
         """Whether one was named."""

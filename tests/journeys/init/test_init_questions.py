@@ -21,6 +21,24 @@ def test_no_leaves_every_file_as_it_was(on_terminal: Any, endpoint: Any, home: P
     assert not (home / ".codex").exists()
 
 
+def test_the_road_to_a_url_with_several_models_asks_six_questions(
+    on_terminal: Any, endpoint: Any, environment: dict[str, str], home: Path
+) -> None:
+    key = environment.pop("LLM_SETUP_API_KEY")
+    two = {"data": [{"id": "tiny", "max_model_len": 65536}, {"id": "other"}]}
+    endpoint.routes["GET /v1/models"] = lambda headers, body: (200, two)
+    terminal = on_terminal("init")
+    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Where should the model run?").down().enter()
+    terminal.sees("Base URL").types(endpoint.url).enter()
+    terminal.sees("Key (not shown").types(key).enter()
+    terminal.sees("Which model?").enter()
+    terminal.sees("Write these files?").enter()
+    terminal.sees("What now").ends()
+    assert terminal.text.count("\n? ") == 6, terminal.text
+    assert (home / ".codex/config.toml").exists()
+
+
 @pytest.mark.parametrize("key", ["c", "d"])
 def test_ctrl_c_and_ctrl_d_at_a_question_leave_nothing(on_terminal: Any, home: Path, key: str) -> None:
     terminal = on_terminal("init")
