@@ -241,6 +241,11 @@ def _folder_sizes(folder: ModelFolder, facts: ModelFacts) -> TensorSizes:
     names = folder.names()
     weights = [name for name in names if name.endswith(".safetensors") and not name.startswith("consolidated")]
     weights = weights or [name for name in names if name.endswith(".safetensors")]
+    raw = folder.read(_INDEX, _MAX_INDEX_BYTES)
+    told, listed = parse_index(raw) if raw else (None, ())
+    if told and not set(listed) <= set(names):
+        # A download that is not complete: the index knows the whole.
+        return TensorSizes(told)
     if weights and len(weights) <= _MOST_FILES:
         parts = []
         for name in weights:
@@ -248,8 +253,6 @@ def _folder_sizes(folder: ModelFolder, facts: ModelFacts) -> TensorSizes:
             length = header_length(name, folder.read(name, 8) or b"", size)
             parts.append(parse_header(name, folder.read_range(name, 8, length) or b"", size, _draft_layer(facts)))
         return add_sizes(parts)
-    raw = folder.read(_INDEX, _MAX_INDEX_BYTES)
-    told = parse_index(raw)[0] if raw else None
     if told:
         return TensorSizes(told)
     others = [name for name in names if name.endswith((".bin", ".pt", ".pth")) and "training" not in name]

@@ -13,7 +13,7 @@ from wizard.planning.evaluate import CONTEXT_GIB, CPU_OVERHEAD_GIB, Device, Knob
 from wizard.planning.facts import ModelFacts
 from wizard.planning.intent import Intent
 from wizard.planning.measured import MeasuredStart
-from wizard.planning.memory import Engine, rank_weights_gib
+from wizard.planning.memory import Engine, disagreeing_gib, rank_weights_gib
 from wizard.planning.pins import (
     AUTO_LENGTH,
     bad_value,
@@ -397,6 +397,15 @@ def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Ou
             )
         )
     warnings += _reader_warning(facts, knobs.version)
+    if (sizes := disagreeing_gib(facts)) is not None:
+        warnings.append(
+            t(
+                "The weights take {told:.2f} GiB, by the model's shape it would be {shaped:.2f} GiB: a part is missing,"
+                " they are another model's, or quantised without config.json saying so. The range is wider for that.",
+                told=sizes[0],
+                shaped=sizes[1],
+            )
+        )
     if not facts.checkpoint_bytes:
         warnings.append(t("The size of the weights is computed from the model's shape, not read from its files."))
     if outcome.starts and knobs.max_model_len and outcome.longest_low < outcome.max_model_len:

@@ -67,6 +67,8 @@ def header_length(file: str, first: bytes, file_size: int) -> int:
     """Bytes of the head after the first 8. Raises ProblemError when it cannot be right."""
     if len(first) < _PREFIX or file_size < _PREFIX:
         raise _lying(file, t("the file has {size} bytes", size=file_size))
+    if first.startswith(b"version "):
+        raise _lying(file, t("it is a pointer of Git LFS, not the file: `git lfs pull` fetches that"))
     length = int.from_bytes(first[:_PREFIX], "little")
     if not 2 <= length <= min(MAX_HEADER_BYTES, max(0, file_size - _PREFIX)):
         raise _lying(file, t("its head claims {length} bytes of {size}", length=length, size=file_size))

@@ -413,3 +413,18 @@ def test_a_plan_that_nothing_helps_shows_no_command(world: World) -> None:
     assert plan_command(world, Screen(plain=True, out=out, err=StringIO(), env={}), question) is False
     assert "does not fit" in out.getvalue()
     assert "vllm serve" not in out.getvalue()
+
+
+def test_of_a_download_that_is_not_complete_the_index_tells_the_size(world: World, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    head = json.dumps({"a": {"dtype": "BF16", "shape": [4], "data_offsets": [0, 8]}}).encode()
+    (tmp_path / "model-00001-of-00002.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + bytes(8))
+    index: dict[str, Any] = {
+        "metadata": {"total_size": 300_000},
+        "weight_map": {"a": "model-00001-of-00002.safetensors"},
+    }
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert observe_model(world, str(tmp_path), ModelSource()).checkpoint_bytes == 8
+    index["weight_map"] = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert observe_model(world, str(tmp_path), ModelSource()).checkpoint_bytes == 300_000

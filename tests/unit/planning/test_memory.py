@@ -11,7 +11,8 @@ import pytest
 from wizard.catalog.models import all_models
 from wizard.planning.catalogue import catalogue_facts
 from wizard.planning.facts import ModelFacts
-from wizard.planning.memory import Engine, graphs_gib, memory_budget, total_parameters
+from wizard.planning.memory import Engine, disagreeing_gib, graphs_gib, memory_budget, total_parameters
+from wizard.planning.rank import facts_of
 from wizard.planning.speculation import Draft
 from wizard.planning.versions import parse_version
 
@@ -233,3 +234,23 @@ def test_tables_for_each_layer_cost_room_for_every_token_of_a_step() -> None:
     engine = h100("0.32.0")
     more = memory_budget(facts, engine).activation_gib - memory_budget(without, engine).activation_gib
     assert more == pytest.approx(2 * 8192 * 42 * 256 * 2 / 2**30, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("gib", "quantised", "disagrees"),
+    [(14.96, False, False), (29.9, False, False), (9.0, False, True), (5.3, False, True), (5.3, True, False)],
+)
+def test_a_checkpoint_that_cannot_be_the_shapes_is_noticed(
+    facts: Facts, gib: float, quantised: bool, disagrees: bool
+) -> None:
+    settings = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}} if quantised else {}
+    assert (disagreeing_gib(facts(gib=gib, **settings)) is not None) is disagrees
+
+
+def test_no_measured_checkpoint_of_the_catalogue_disagrees_with_its_shape() -> None:
+    for entry in all_models():
+        for variant in entry.variants:
+            size, measured = entry.download(variant)
+            found = facts_of(entry, variant) if measured else None
+            if found is not None:
+                assert disagreeing_gib(replace(found, checkpoint_bytes=int(size * 2**30))) is None, variant.model

@@ -537,3 +537,13 @@ def test_a_wished_name_is_kept_as_it_is(facts: Facts, gpu_machine: Gpu) -> None:
     flag = plan.flag("--served-model-name")
     assert flag is not None
     assert (flag.value, flag.reason, flag.source) == ("org/x", "As you named it.", "you")
+
+
+def test_a_size_that_contradicts_the_shape_is_said_and_widens_the_range(facts: Facts, gpu_machine: Gpu) -> None:
+    sound = plan_serve(gpu_machine("H100"), facts(gib=14.96), Intent(vllm_version="0.32.0"))
+    odd = plan_serve(gpu_machine("H100"), facts(gib=9.0), Intent(vllm_version="0.32.0"))
+    assert not any("by the model's shape" in warning for warning in sound.warnings)
+    assert any("9.00 GiB, by the model's shape it would be 14.96" in warning for warning in odd.warnings)
+    assert odd.memory.kv_tokens_high - odd.memory.kv_tokens > 1.2 * (
+        sound.memory.kv_tokens_high - sound.memory.kv_tokens
+    )

@@ -94,3 +94,9 @@ def test_a_head_that_does_not_add_up_is_refused(raw: bytes) -> None:
 )
 def test_an_index_tells_what_it_can(raw: bytes, total: int | None, files: tuple[str, ...]) -> None:
     assert parse_index(raw) == (total, files)
+
+
+def test_a_pointer_of_git_lfs_is_called_that() -> None:
+    with pytest.raises(ProblemError) as caught:
+        header_length("model.safetensors", b"version https://git-lfs.github.com/spec/v1"[:8], 134)
+    assert "Git LFS" in caught.value.problem.saw[0]
