@@ -254,7 +254,7 @@ class _View:
                 text = "true" if value else "false"
             else:
                 text = str(value).strip()
-                if trail[-1].lower() == "authorization":
+                if trail and trail[-1].lower() == "authorization":
                     text = re.sub(r"\Abearer\s+", "", text, flags=re.IGNORECASE)  # a whole header, not the key alone
             if part == "after" and "/" in text:
                 text = text.partition("/")[2]
