@@ -360,9 +360,15 @@ class InitFlow:
         )
 
     def _ask_gateway(self) -> None:
+        from wizard.flows.init_model import NARROW
+
         # Those with a host of their own are services; the others are programs on this machine.
         presets = sorted(all_presets(), key=lambda preset: (not preset.hosts, preset.id))
-        rows = [Choice(preset.id, f"{preset.title}  {preset.openai_base_url}") for preset in presets]
+        narrow = self.screen.columns < NARROW
+        rows = [
+            Choice(preset.id, preset.title if narrow else f"{preset.title}  {preset.openai_base_url}")
+            for preset in presets
+        ]
         rows.append(Choice("", t("Another, by its URL")))
         chosen = self.questions.choose(
             "--gateway NAME",
@@ -570,7 +576,7 @@ class InitFlow:
         model = self.road.text("model")
         first = self.measured or measure_hub(self._world, hub_name(self._world.env), model)
         measured = measure_hubs(self._world, model, first)
-        rows = offer_hubs(measured)
+        rows = offer_hubs(measured, self.screen.columns)
         if not any(hub.answers for hub in measured):
             self.screen.step("failed", t("No hub answers from here, so nothing can be fetched from one."))
         chosen = self.questions.choose(
@@ -1209,9 +1215,9 @@ def _way_title(way: WayOut) -> str:
         "token": t("Enter a token of the hub"),
         "another-url": t("Enter another URL"),
         "another-key": t("Enter another key"),
-        "gateway": t("Take a gateway or a server elsewhere"),
+        "gateway": t("Take a gateway or another server"),
         "serve-here": t("Serve on this machine instead"),
-        "own-vllm": t("Use a vLLM that is installed already"),
+        "own-vllm": t("Use a vLLM that is here"),
         "other-clients": t("Choose other clients"),
         "leave": t("Leave; the answers are kept"),
     }[way]

@@ -11,6 +11,7 @@ from wizard.effects.paths import HUB_VARIABLES, hub_file
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.endpoint.urls import check_base_url
+from wizard.flows.init_model import NARROW
 from wizard.i18n import t
 from wizard.planning.hub import HUGGING_FACE, MIRROR, HubSource, hub_source
 from wizard.ui.questions import Choice
@@ -76,6 +77,15 @@ class Measured:
             return t("answers after {seconds:.1f} s", seconds=self.first_byte_s)
         return t("{speed:.1f} MiB/s, answers after {seconds:.1f} s", speed=self.mib_per_s, seconds=self.first_byte_s)
 
+    @property
+    def said_shortly(self) -> str:
+        """The same for a narrow terminal."""
+        if self.first_byte_s is None:
+            return t("no answer")
+        if self.mib_per_s is None:
+            return f"{self.first_byte_s:.1f} s"
+        return f"{self.mib_per_s:.1f} MiB/s"
+
 
 def hub_environment(env: Mapping[str, str], answer: str) -> dict[str, str]:
     """The environment with the hub of an answer: a name of HUBS, or a mirror's URL."""
@@ -126,9 +136,9 @@ def measure_hubs(world: World, model: str, first: Measured) -> tuple[Measured, .
     return tuple(sorted(measured, key=_order))
 
 
-def offer_hubs(measured: Sequence[Measured]) -> tuple[Choice, ...]:
+def offer_hubs(measured: Sequence[Measured], columns: int) -> tuple[Choice, ...]:
     """The rows of the question, what can be done first: where no hub answers, all that needs none comes before them."""
-    hubs = [Choice(hub.name, f"{hub.host}  {hub.said}") for hub in measured]
+    hubs = [Choice(hub.name, f"{hub.host}  {hub.said if columns >= NARROW else hub.said_shortly}") for hub in measured]
     mirror = Choice(MIRROR_URL, t("Another mirror, by its URL"))
     if any(hub.answers for hub in measured):
         return (*hubs, mirror)
@@ -136,7 +146,7 @@ def offer_hubs(measured: Sequence[Measured]) -> tuple[Choice, ...]:
         Choice(FOLDER, t("A folder here that holds a model")),
         mirror,
         Choice(ANOTHER_MODEL, t("Take another model")),
-        Choice(ELSEWHERE, t("Take a gateway or a server elsewhere")),
+        Choice(ELSEWHERE, t("Take a gateway or another server")),
         Choice(AGAIN, t("Measure again")),
         *hubs,
     )

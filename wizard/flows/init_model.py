@@ -20,7 +20,8 @@ FOUND_SHOWN = 12
 OTHER = "another"
 # Rows by which a machine on which nothing suits is left alone.
 GATEWAY = "\0gateway"
-_NARROW = 70
+# Below so many columns a row has room for a name and one figure.
+NARROW = 70
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def model_rows(ranked: Sequence[Ranked], columns: int) -> tuple[Choice, ...]:
         )
         for row in ranked
     ]
-    if columns < _NARROW:
+    if columns < NARROW:
         room = columns - 8
         return tuple(
             Choice(name, f"{shorten(name.rpartition('/')[2], room - display_width(context) - 2)}  {context}".rstrip())

@@ -93,7 +93,7 @@ def test_an_install_that_fails_leads_to_a_vllm_that_is_here(on_terminal: Any, ma
     terminal = on_terminal("init", *HERE, **nowhere)
     terminal.sees("Go on?", "Install vLLM and start").enter()
     terminal.sees("error:", "fix:")
-    choose(terminal, "Use a vLLM that is installed")
+    choose(terminal, "Use a vLLM that is here")
     terminal.sees("Its environment, command or Python").types("nowhere").enter()
     terminal.sees("There is no vLLM at").types("\x15venv").enter()
     terminal.sees("Write these files?").types("n")

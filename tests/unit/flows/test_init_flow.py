@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from wizard.effects.paths import remembered_hub
 from wizard.endpoint.exchange import HttpFailure, HttpReply
-from wizard.flows.init import InitFlow, LeftError
-from wizard.flows.init_road import Answer
+from wizard.flows.init import InitFlow, LeftError, _way_title
+from wizard.flows.init_road import Answer, WayOut
 from wizard.hardware.describe import describe_machine
 from wizard.problems import ProblemError
+from wizard.text import display_width
+from wizard.ui.language import use_language
 from wizard.ui.questions import Choice, Questions
 
 
@@ -191,6 +193,16 @@ def test_a_hub_out_of_reach_is_replaced_by_the_mirror_that_answers(
     assert flow.road.text("hub") == "hf-mirror"
     # Nothing was agreed to yet.
     assert remembered_hub(world.paths, {}) == {}
+
+
+@pytest.mark.parametrize("language", ["en", "zh_CN"])
+def test_the_ways_on_are_whole_on_forty_columns(language: str) -> None:
+    use_language(language, {})
+    try:
+        titles = [_way_title(way) for way in get_args(WayOut)]
+    finally:
+        use_language("en", {})
+    assert all(display_width(title) <= 34 for title in titles), titles
 
 
 def test_leaving_at_a_problem_keeps_the_answers(start: Any, world: Any) -> None:

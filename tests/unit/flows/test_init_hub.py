@@ -7,17 +7,20 @@ import pytest
 from wizard.effects.paths import remembered_hub
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.flows.init_hub import (
+    Measured,
     check_hub,
     hub_environment,
     hub_name,
     judge_speed,
     measure_hub,
     measure_hubs,
+    offer_hubs,
     remember_hub,
     with_hub,
 )
 from wizard.planning.hub import HubSource, hub_source
 from wizard.problems import ProblemError
+from wizard.text import display_width
 
 SOURCE = HubSource("huggingface", "https://huggingface.co")
 
@@ -70,6 +73,24 @@ def test_the_fastest_hub_comes_first(world: Any) -> None:
     assert not first.answers
     assert [hub.name for hub in measure_hubs(there, "org/m", first)] == ["modelscope", "hf-mirror", "huggingface"]
     assert all(dict(request.headers)["range"] == "bytes=0-1048575" for request in http.asked)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_rows_are_whole_on_a_narrow_terminal(columns: int) -> None:
+    measured = [
+        Measured("huggingface", "huggingface.co", None, failure="unreachable"),
+        Measured("modelscope", "www.modelscope.cn", 0.31, 123.45),
+        Measured("hf-mirror", "hf-mirror.com", 0.31),
+    ]
+    for some in (measured, measured[:1]):
+        assert all(display_width(row.title) <= columns - 6 for row in offer_hubs(some, columns))
+
+
+def test_where_no_hub_answers_all_that_needs_none_comes_first() -> None:
+    none = [Measured(name, f"{name}.host", None, failure="timeout") for name in ("huggingface", "hf-mirror")]
+    titles = [row.title for row in offer_hubs(none, 80)]
+    assert titles[0] == "A folder here that holds a model"
+    assert titles[-2:] == ["huggingface.host  no answer (too slow)", "hf-mirror.host  no answer (too slow)"]
 
 
 def test_a_token_goes_to_no_mirror(world: Any) -> None:
