@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from io import StringIO
 from typing import Any, get_args
 
 import pytest
@@ -10,11 +11,13 @@ from wizard.effects.paths import remembered_hub
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.flows.init import InitFlow, LeftError, _way_title
 from wizard.flows.init_road import Answer, WayOut
+from wizard.flows.models import show_models
 from wizard.hardware.describe import describe_machine
 from wizard.problems import ProblemError
 from wizard.text import display_width
 from wizard.ui.language import use_language
 from wizard.ui.questions import Choice, Questions
+from wizard.ui.screen import Screen
 
 
 class Scripted(Questions):
@@ -98,6 +101,21 @@ def test_where_nothing_fits_a_gateway_is_the_recommended_way(start: Any, shown: 
     assert "gateway" in questions.offered["Which model?"][0]
     assert flow.road.text("source") == "gateway"
     assert "[no-model-suits]" in screen._err.getvalue()
+
+
+def test_models_are_in_the_order_in_which_models_lists_them_for_the_same_clients(
+    start: Any, world: Any, shown: Callable[[], str]
+) -> None:
+    _, questions = start(USUAL, [("Which model?", interrupt)])
+    out = StringIO()
+    screen = Screen(as_json=True, out=out, err=StringIO(), env={})
+    show_models(world, screen, describe_machine(*USUAL), clients=("codex",))
+    listed = [row["serve"] for row in json.loads(out.getvalue())["models"] if row["suits"]]
+    # The last row names another model.
+    offered = [title.split()[0].rstrip("…") for title in questions.offered["Which model?"][:-1]]
+    assert len(offered) == 8
+    assert all(name.startswith(begun) for name, begun in zip(listed, offered, strict=False))
+    assert "For Codex CLI: at least 32,768 tokens of context." in shown()
 
 
 def test_a_model_that_is_too_large_is_offered_in_its_variants(start: Any) -> None:
