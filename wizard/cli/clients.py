@@ -198,14 +198,22 @@ def apply_command(
 @command.command("restore", epilog="Example: llm-setup clients restore --all --yes")
 @click.argument("names", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="Everything that llm-setup ever changed.")
+@click.option("--keep-changes", is_flag=True, help="Where others changed a file since, take only our part out.")
 @command_options(yes=True, dry_run=True)
-def restore_command(app: App, names: tuple[str, ...], every: bool) -> int:
+def restore_command(app: App, names: tuple[str, ...], every: bool, keep_changes: bool) -> int:
     """Give back the exact bytes from before; say what changed since."""
     from wizard.flows.clients import load_clients, restore_clients
 
     chosen = _names(names, every, list(load_clients(app.world)), "restore")
     results = restore_clients(
-        app.world, app.screen, chosen, every=every, yes=app.yes, dry_run=app.dry_run, confirm=confirm_of(app)
+        app.world,
+        app.screen,
+        chosen,
+        every=every,
+        yes=app.yes,
+        dry_run=app.dry_run,
+        confirm=confirm_of(app),
+        keep_changes=keep_changes,
     )
     if app.screen.as_json:
         app.screen.document({"status": "ok", "files": [result.as_json() for result in results]})

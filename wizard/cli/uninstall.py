@@ -10,8 +10,9 @@ from wizard.problems import ExitCode
 
 
 @click.command(epilog="Example: llm-setup uninstall --dry-run       (only the list)")
+@click.option("--keep-changes", is_flag=True, help="Where others changed a file since, take only our part out.")
 @command_options(yes=True, dry_run=True)
-def command(app: App) -> int:
+def command(app: App, keep_changes: bool) -> int:
     """List all that was ever written, give every client file back, forget the keys.
 
     What is left are folders of llm-setup's own; the commands that remove them are shown, not run.
@@ -25,7 +26,7 @@ def command(app: App) -> int:
     if not app.dry_run:
         from wizard.cli.clients import confirm_of
 
-        done = give_back(app.world, app.screen, traces, yes=app.yes, confirm=confirm_of(app))
+        done = give_back(app.world, app.screen, traces, yes=app.yes, confirm=confirm_of(app), keep_changes=keep_changes)
         # A restore may have kept a version of yours. Without one, the originals are needed where they are.
         commands = removal_commands(observe_traces(app.world)) if done else ()
     if commands:

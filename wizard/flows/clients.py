@@ -618,11 +618,12 @@ def restore_clients(
     yes: bool = False,
     dry_run: bool = False,
     confirm: Confirm | None = None,
+    keep_changes: bool = False,
 ) -> tuple[Restored, ...]:
     """Give back the exact bytes from before the first change; a file that did not exist is removed.
 
     A version that somebody changed since is kept aside and shown; in files which the client itself writes, only our
-    values are taken out then. All files or none. Raises ProblemError.
+    values are taken out then, and with keep_changes in every file. All files or none. Raises ProblemError.
     """
     store = edit_store(world)
     if not dry_run:
@@ -647,12 +648,14 @@ def restore_clients(
     if not chosen:
         screen.step("ok", t("Nothing to restore."))
         return ()
-    planned = [_plan_restore(world, known, receipt) for receipt in chosen]
-    for receipt, (result, _) in zip(chosen, planned, strict=True):
-        screen.step("info", _restore_text(receipt, result))
+    planned = [_plan_restore(world, known, receipt, keep_changes) for receipt in chosen]
+    for receipt, (result, change) in zip(chosen, planned, strict=True):
+        screen.step("info", _restore_text(receipt, change))
         if result.changed_since:
             screen.line(t("Changed since it was written:"))
             screen.line(result.changed_since)
+    if not keep_changes and any(result.changed_since for result, _ in planned):
+        screen.step("info", t("`--keep-changes` takes only llm-setup's part out, and leaves what others changed."))
     if dry_run:
         return tuple(replace(result, status="would-restore") for result, _ in planned)
     if not yes:
@@ -667,13 +670,17 @@ def restore_clients(
     return _restore(world, screen, store, chosen, planned)
 
 
-def _restore_text(receipt: Receipt, result: Restored) -> str:
-    if result.status == "removed":
+def _restore_text(receipt: Receipt, change: Change) -> str:
+    if change.after is None:
         return t("{path}: will be removed; it did not exist before", path=receipt.path)
+    if change.after != receipt.original:
+        return t("{path}: llm-setup's part is taken out; the rest stays", path=receipt.path)
     return t("{path}: gets back what it was on {when}", path=receipt.path, when=receipt.first_applied)
 
 
-def _plan_restore(world: World, clients: Mapping[str, Client], receipt: Receipt) -> tuple[Restored, Change]:
+def _plan_restore(
+    world: World, clients: Mapping[str, Client], receipt: Receipt, keep_changes: bool
+) -> tuple[Restored, Change]:
     state = edit_store(world).observe(receipt.path)
     current, target = state.content, receipt.original
     changed = current != receipt.written or receipt.edited_between
@@ -683,7 +690,8 @@ def _plan_restore(world: World, clients: Mapping[str, Client], receipt: Receipt)
         since = show_difference(receipt.written, current, str(receipt.path), keys=keys) or t(
             "(changed between two changes of llm-setup; the present version is kept)"
         )
-        if receipt.live and current is not None and receipt.written is not None and receipt.format != "text":
+        taken_out = receipt.live or keep_changes
+        if taken_out and current is not None and receipt.written is not None and receipt.format != "text":
             target = (
                 take_out_block(current, receipt.path)
                 if receipt.format == "block"
@@ -705,8 +713,9 @@ def _restore(
     done: list[Restored] = []
     with store.locked():
         left = {path: r for path, r in store.receipts().items() if path not in {c.path for c in chosen}}
-        for result, change in planned:
-            if result.changed_since and change.before is not None:
+        for receipt, (result, change) in zip(chosen, planned, strict=True):
+            # Where our part alone was taken out, nothing of theirs is lost, and a copy would keep our key.
+            if result.changed_since and change.before is not None and change.after == receipt.original:
                 result = replace(result, kept=store.keep_replaced(change.path, change.before, stamp))
             done.append(result)
         store.transact([change for _, change in planned], left)

@@ -103,10 +103,17 @@ def show_traces(screen: Screen, traces: Traces) -> None:
 
 
 def give_back(
-    world: World, screen: Screen, traces: Traces, *, yes: bool, confirm: Callable[[str], bool] | None
+    world: World,
+    screen: Screen,
+    traces: Traces,
+    *,
+    yes: bool,
+    confirm: Callable[[str], bool] | None,
+    keep_changes: bool = False,
 ) -> bool:
     """Give every client file back and forget the keys; returns whether it was done. Folders are left: the commands that
-    remove them are shown, since one may hold what is not ours. Raises a usage problem without an answer."""
+    remove them are shown, since one may hold what is not ours. keep_changes: as restore_clients has it. Raises a usage
+    problem without an answer."""
     if not (traces.changed or traces.keys):
         return True
     if not yes:
@@ -118,7 +125,7 @@ def give_back(
             )
         if not confirm(t("Give the client files back and forget the keys?")):
             return False
-    restore_clients(world, screen, (), every=True, yes=True)
+    restore_clients(world, screen, (), every=True, yes=True, keep_changes=keep_changes)
     for name in traces.keys:
         world.secrets.forget(name)
     return True

@@ -307,6 +307,39 @@ def test_an_edit_between_two_applies_is_kept_at_restore(home: Any, endpoint: Any
     assert "added = true" in restored.kept.read_text()
 
 
+def test_changes_of_others_stay_where_that_is_wanted(home: Any, planted_key: str) -> None:
+    before = {
+        ".codex/config.toml": '# mine\nmodel = "old"\n',
+        ".bashrc": "alias ll='ls -l'\n",
+        ".continue/config.yaml": "name: mine\nmodels:\n  - name: a\n    provider: openai\n    model: b\n",
+        ".claude/settings.json": '{"theme": "dark"}',
+    }
+    later = {
+        ".codex/config.toml": "[later]\nadded = true\n",
+        ".bashrc": "alias later=true\n",
+        ".continue/config.yaml": "later: true\n",
+        ".claude/settings.json": "",
+    }
+    for path, text in before.items():
+        home.write(path, text)
+    home.apply("codex", "shell", "continue", "claude-code")
+    for path, text in later.items():
+        home.write(path, (home.path / path).read_text() + text)
+    assert {r.kept for r in home.restore(keep_changes=True)} == {None}
+    for path, text in before.items():
+        left = [line for line in (home.path / path).read_text().splitlines() if line]
+        assert left == (text + later[path]).splitlines(), path
+    assert planted_key.encode() not in b"".join(p.read_bytes() for p in home.state.rglob("*") if p.is_file())
+
+
+def test_a_model_of_ours_alone_in_a_list_takes_the_list_along(home: Any) -> None:
+    path = home.write(".continue/config.yaml", "name: mine\n")
+    home.apply("continue")
+    path.write_text(path.read_text() + "later: true\n")
+    home.restore("continue", keep_changes=True)
+    assert path.read_text() == "name: mine\nlater: true\n"
+
+
 def test_a_file_that_its_client_writes_too_loses_only_our_part(home: Any) -> None:
     path = home.write(".claude.json", '{"numStartups": 1}')
     home.apply("claude-code")

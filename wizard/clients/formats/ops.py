@@ -146,6 +146,19 @@ def _undo(current: Any, original: Any, written: Any, at: Path) -> Iterator[Op]:
             yield Drop(step) if was is _ABSENT else Put(step, was)
         elif isinstance(value, Mapping) and isinstance(current[key], Mapping):
             yield from _undo(current[key], None if was is _ABSENT else was, value, step)
+        elif isinstance(value, list) and isinstance(current[key], list):
+            yield from _undo_list(current[key], was, value, step)
+
+
+def _undo_list(current: list[Any], was: Any, written: list[Any], at: Path) -> Iterator[Op]:
+    """Take out the items that `written` added and nobody changed; the last first, so that indexes stay right."""
+    before = was if isinstance(was, list) else []
+    ours = [item for item in written if not any(_same(item, old) for old in before)]
+    found = [n for n, item in enumerate(current) if any(_same(item, added) for added in ours)]
+    if found and len(found) == len(current):
+        yield Drop(at) if was is _ABSENT else Put(at, was)
+    else:
+        yield from (Drop((*at, n)) for n in reversed(found))
 
 
 def overlay(document: Any, ops: Sequence[Op]) -> Any:
