@@ -21,7 +21,8 @@ from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply, HttpRequest
 from wizard.flows.download import token_environment
 from wizard.flows.live import LiveLine
-from wizard.flows.state import writable
+from wizard.flows.packages import free_gib
+from wizard.flows.state import disk_full, writable
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
@@ -49,6 +50,7 @@ _ASK_S = 1.0
 # An engine has a minute to remove a container, and a server's last parts a few seconds.
 _ANOTHER_S = 90.0
 _REMOVALS = 3
+_NO_ROOM_GIB = 0.001
 # Where vLLM's processes have the sockets by which they speak to one another; else all servers' lie in /tmp.
 _SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 
@@ -529,6 +531,10 @@ def _death(world: World, record: ServerRecord, code: int | None, progress: Progr
     problem = plan_end_problem(
         record.name, code, tuple(death.problem for death in deaths), tail, log=record.log, phase=progress.phase
     )
+    room = free_gib(log.parent)
+    if not deaths and room is not None and room < _NO_ROOM_GIB:
+        # It could not write why it ended, and most likely ended because it could not write.
+        problem = disk_full(t("log: {path}", path=record.log))
     return ServerDiedError(problem, deaths[0].remedies if deaths else (), record.port)
 
 
@@ -557,11 +563,11 @@ def stop_server(
         begun = world.clock.monotonic_s()
         ran = life.alive or bool(life.remains)
         members = world.processes.session_members(record.pid) if ran else ()
-        if ran or record.container:  # a container goes on without the process that showed it
-            # Whoever was told to stop a server finishes: half of it stopped is worse than either.
-            with interrupts_held():
+        # Whoever was told to stop a server finishes: half of it stopped is worse than either.
+        with interrupts_held():
+            if ran or record.container:  # a container goes on without the process that showed it
                 _end(world, record, patience_s=patience_s, screen=screen)
-        world.servers.remove(name)
+            world.servers.remove(name)
     if not ran:
         screen.step("skipped", t("`{name}` was not running; its record is gone", name=name))
         return False

@@ -20,12 +20,7 @@ def writable(folder: Path) -> Iterator[None]:
     except OSError as error:
         place = error.filename or folder
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            problem = Problem(
-                "disk-space",
-                t("The disk is full."),
-                saw=(f"{place}: {error.strerror}",),
-                fix=Fix(t("Free some, or set LLM_SETUP_HOME to a folder on a larger disk."), ("df -h",)),
-            )
+            problem = disk_full(f"{place}: {error.strerror}")
         else:
             problem = Problem(
                 "not-writable",
@@ -37,3 +32,13 @@ def writable(folder: Path) -> Iterator[None]:
                 ),
             )
         raise ProblemError(problem) from error
+
+
+def disk_full(saw: str) -> Problem:
+    """The problem of a disk without room, and where that was seen."""
+    return Problem(
+        "disk-space",
+        t("The disk is full."),
+        saw=(saw,),
+        fix=Fix(t("Free some, or set LLM_SETUP_HOME to a folder on a larger disk."), ("df -h",)),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import socket
 import stat
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -239,6 +241,27 @@ def test_with_restart_a_crashed_server_comes_back(place: Place) -> None:
     attached.send_signal(signal.SIGINT)
     attached.communicate(timeout=30)
     assert place.processes() == []
+
+
+def test_a_stop_that_is_interrupted_is_finished(place: Place) -> None:
+    place.serve(standin="stubborn")
+    stopping = place.start("stop", "--timeout", "3")
+    with (place.servers / "local.lock").open() as lock:
+        wait_until(lambda: _is_locked(lock), what="the stop has begun")
+    time.sleep(0.5)
+    stopping.send_signal(signal.SIGINT)
+    assert stopping.wait(timeout=60) == 130
+    assert place.processes() == []
+    assert place.state() == "none"
+
+
+def _is_locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
 
 
 def test_a_stubborn_server_is_killed_with_its_children(place: Place) -> None:
