@@ -41,6 +41,16 @@ def test_the_sections_are_named_in_the_readers_language(site: Path) -> None:
 
 
 @pytest.mark.timeout(300)
+def test_the_chinese_tutorial_shows_chinese_screens(site: Path) -> None:
+    page = site / "zh" / "tutorial" / "first-light" / "index.html"
+    pictures = re.findall(r'src="([^"]*pictures/tutorial/[^"]*)"', page.read_text(encoding="utf-8"))
+    assert len(pictures) > 10
+    for picture in pictures:
+        if not picture.endswith("10-agent.svg"):  # aider's own screen
+            assert re.search("[\u4e00-\u9fff]", (page.parent / picture).read_text(encoding="utf-8")), picture
+
+
+@pytest.mark.timeout(300)
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     """A site that is read offline, or where foreign hosts are slow, is whole."""
 
