@@ -35,6 +35,11 @@ def nearest(model: str, ids: tuple[str, ...]) -> str:
     return next((name for name in ids if close and name.lower() == close[0]), "")
 
 
+def lists_as_vllm(exchange: Exchange | None) -> bool:
+    """Whether a list of models is vLLM's own, which names all that it serves."""
+    return bool(exchange and exchange.reply and re.search(r'"owned_by"\s*:\s*"vllm"', exchange.reply.text))
+
+
 def _lists(seen: Observations) -> list[tuple[str, str, Exchange]]:
     """(base, kind, exchange) of every list of models that was asked for: the configured place first."""
     target = target_of(seen)
@@ -94,7 +99,7 @@ def model_by_list(seen: Observations) -> Verdict:
         if not model:
             return Unseen(t("no model is named"), unknown=True)
         near = nearest(model, ids)
-        own = exchange.reply is not None and bool(re.search(r'"owned_by"\s*:\s*"vllm"', exchange.reply.text))
+        own = lists_as_vllm(exchange)
         name = near or (ids[0] if ids else "")
         text, commands = advise(target, target.base_url, name) if name else ("", ())
         return found(

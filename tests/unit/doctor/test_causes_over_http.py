@@ -1246,6 +1246,14 @@ ANSWER_CASES = [
         sse(chunk(error={"message": "upstream died"})),
         chat(),
     ),
+    case(
+        "stream-refused-as-an-event",
+        "server-bug-500",
+        PLAIN,
+        models(),
+        chat(chunk(error={"message": "boom"}), 500, kind="text/event-stream", when=streams),
+        chat(),
+    ),
     case("no-count-tokens", "endpoint-unsupported-count-tokens", CLAUDE, models(), messages()),
     case(
         "truncation-hidden",
@@ -1429,3 +1437,28 @@ def test_the_one_change_that_passes_tells_what_a_refusal_is_about(
     refusal = chat({"error": {"message": "E4711"}}, 400)
     diagnosis = examined(PLAIN, models(), replace(answer, when=passes), refusal)
     assert diagnosis.findings[0].code == code
+
+
+# ---- refusals without words: which request is refused tells
+
+
+@pytest.mark.parametrize(
+    ("patient", "route", "code"),
+    [
+        pytest.param(CLAUDE, messages("", 422, when=sends("tools")), "tool-choice-not-enabled", id="tools-of-claude"),
+        pytest.param(Patient("cline", max_tokens=32000), chat("", 400, when=streams), "stream-mismatch", id="streams"),
+        pytest.param(CODEX, responses(error("E4711"), 404), "endpoint-unsupported-responses", id="responses"),
+        pytest.param(CLAUDE, messages(error("E4711"), 404), "endpoint-unsupported-messages", id="messages"),
+        pytest.param(
+            Patient(max_tokens=32000),
+            chat(error("E4711"), 500, when=lambda body, _: body.get("max_tokens", 0) > 20000),
+            "server-bug-500",
+            id="fails-inside-for-a-long-answer",
+        ),
+    ],
+)
+def test_what_is_refused_without_a_word_is_told_by_what_is_not(
+    examined: Examined, patient: Patient, route: Route, code: str
+) -> None:
+    diagnosis = examined(patient, models(), route, messages(), responses(), chat())
+    assert [finding.code for finding in diagnosis.findings if finding.severity == "error"][:1] == [code]

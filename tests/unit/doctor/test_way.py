@@ -86,6 +86,15 @@ def test_why_no_connection_comes_about(observations: Observations, code: str) ->
     assert verdict.code == code
 
 
+def test_in_a_container_both_places_of_a_server_are_thought_of() -> None:
+    verdict = connection(seen(context=Context("linux", "docker")))
+    assert isinstance(verdict, Problem)
+    assert verdict.fix is not None
+    inside, outside = verdict.fix.text.split(". If")
+    assert "start it" in inside
+    assert "host.docker.internal" in outside
+
+
 def test_a_running_server_of_ours_comes_before_the_container_that_holds_client_and_server() -> None:
     running = (server(alive=True, ready=True, port=8001),)
     verdict = connection(seen(context=Context("linux", "docker"), servers=running))

@@ -45,7 +45,7 @@ def stream_shape(seen: Observations) -> Verdict:
         return None
     body, reply = judged.body, exchange.reply
     assert body is not None and reply is not None
-    if body.form == "stream":
+    if body.form == "stream" and reply.status < 400:
         return tuple(_stream(judged, reply, body.events, wire))
     if reply.cut and not reply.cut.startswith("more than"):
         return found("broken-response-body", t("The stream is cut off: {why}", why=reply.cut), evidence(judged))

@@ -17,7 +17,7 @@ def something_to_examine(seen: Observations) -> Verdict:
     """Whether there was anything at all to look at."""
     if seen.anything:
         return None
-    return Unseen(t("no endpoint is configured, and no client's file, log or error text is there"), unknown=True)
+    return Unseen(t("none is here"), unknown=True)
 
 
 def server_log(seen: Observations) -> Verdict:
@@ -81,7 +81,9 @@ def _that_fit(problems: tuple[Problem, ...], seen: Observations) -> tuple[Proble
 
 
 CHECKS = (
-    Check("something-to-examine", "There is something to examine", something_to_examine),
+    Check(
+        "something-to-examine", "An endpoint, a client's file, a log or an error text to look at", something_to_examine
+    ),
     Check("server-log", "The server's log", server_log),
     Check("client-error", "The error that the client showed", client_error),
 )

@@ -237,7 +237,8 @@ def _in_container(network: NetworkFacts, results: tuple[str, ...]) -> Problem:
         ),
         *results,
         fix=t(
-            "Use `{other}` in place of `{host}`, and let the server listen on `0.0.0.0`.",
+            "If the server belongs into this container, start it, or mend the port. If it runs outside, use `{other}` "
+            "in place of `{host}`, and let it listen on `0.0.0.0`.",
             other=better,
             host=network.host,
         ),

@@ -8,7 +8,7 @@ from wizard.doctor.bodies import excerpt
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Verdict
 from wizard.doctor.judging import advise, evidence, manner, target_of, unseen
-from wizard.doctor.listing import model_by_list, nearest, only_listed
+from wizard.doctor.listing import lists_as_vllm, model_by_list, nearest, only_listed
 from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import Observations
 from wizard.doctor.reach import Reach, Seen, judge_reach, judged
@@ -53,9 +53,11 @@ def _mismatch(seen: Observations, reach: Reach, best: Seen, model: str) -> Probl
         what = t("The server does not serve `{model}`.", model=model)
     name = near or (reach.model_ids[0] if reach.model_ids else "")
     _, commands = advise(target, target.base_url, name) if name else ("", ())
-    fix = (
-        t("Ask for `{name}`, or start vLLM with `--served-model-name {model}`.", name=name, model=model) if name else ""
-    )
+    fix = ""
+    if name and lists_as_vllm(seen.exchange("models")):
+        fix = t("Ask for `{name}`, or start vLLM with `--served-model-name {model}`.", name=name, model=model)
+    elif name:
+        fix = t("Ask for `{name}`, or another of the list.", name=name)
     return found("model-name-mismatch", what, *saw, fix=fix, commands=commands, automatic=bool(near))
 
 
