@@ -151,6 +151,10 @@ class InitFlow:
     def run(self) -> Journey:
         """The whole road. Raises ProblemError where it ends early; what was done until then is said on the screen."""
         self._check_given()
+        if not self.manner.dry_run:
+            from wizard.flows.state import check_own_folders
+
+            check_own_folders(self._world.paths.state)
         with self._station("hardware"):
             self._hardware()
         self._resume()
@@ -1029,6 +1033,8 @@ class InitFlow:
         return self.questions.confirm("--yes", question)
 
     def _prove(self) -> None:
+        from wizard.flows.profiles import key_name
+
         if self.manner.dry_run:
             self._did("prove")
             return
@@ -1046,7 +1052,7 @@ class InitFlow:
             self.endpoint = endpoint = replace(endpoint, speaks=proof.speaks, max_model_len=length)
             reference = profile.key_reference
             if endpoint.key and not reference:
-                reference = self.world.secrets.put(f"profile-{profile.name}", endpoint.key)
+                reference = self.world.secrets.put(key_name(profile.name), endpoint.key)
             speaks = tuple(sorted(proof.speaks))
             self.profile = replace(profile, speaks=speaks, max_model_len=length, key_reference=reference)
             self.world.profiles.put(self.profile, activate=True)
@@ -1117,8 +1123,8 @@ class InitFlow:
         self._did("apply")
 
     def _verify(self) -> None:
-        """Each client's own request, from the file just written. One that fails is a problem, and the road ends well
-        for the others."""
+        """Each client's own request, from the file just written. For one that fails: its cause, and ways on; the road
+        ends well for the others."""
         from wizard.flows.verify import verify_clients
 
         if self.written and not self.manner.dry_run:
@@ -1135,9 +1141,37 @@ class InitFlow:
                     tuple(f"{one.client}: {one.request}: {one.detail}" for one in failed),
                     Fix(t("Look closer at one of them."), (f"llm-setup doctor --client {failed[0].client}",)),
                 )
-                self.journey.problems.append(problem)
+                self.screen.line()
                 self.screen.problem(problem)
+                if not self._goes_on_after(tuple(one.client for one in failed)):
+                    return
+                self.journey.problems.append(problem)
         self._did("verify")
+
+    def _goes_on_after(self, failed: tuple[str, ...]) -> bool:
+        """What is to be done about clients that get no answer; False: their requests are to be sent again."""
+        from wizard.flows.clients import restore_clients
+        from wizard.flows.doctor import DoctorOptions, run_doctor
+
+        if not self.questions.may_ask:
+            return True
+        self.screen.step("running", t("the doctor looks for the cause"))
+        report = run_doctor(self.world, self.screen, DoctorOptions(client=failed[0]))
+        cause = next((found for found in report.diagnosis.findings if found.severity == "error"), None)
+        if cause is not None:
+            self.screen.line()
+            self.screen.problem(cause)
+        rows = [
+            Choice("retry", t("Try again")),
+            Choice("restore", t("Take their files back")),
+            Choice("leave", t("Leave the files as they are")),
+        ]
+        chosen = self.questions.choose("--yes", t("What now?"), rows, "retry")
+        if chosen == "restore":
+            restore_clients(self.world, self.screen, failed, yes=True)
+            self.written = tuple(name for name in self.written if name not in failed)
+            self.no_room = tuple(one for one in self.no_room if one.client not in failed)
+        return chosen != "retry"
 
     def _finish(self) -> None:
         self._forget()
