@@ -110,9 +110,10 @@ def _alternatives(
     choice: Choice,
     starts: tuple[MeasuredStart, ...],
 ) -> tuple[Alternative, ...]:
-    """Other ways, those that fit first, then by how much context they hold."""
+    """Other ways, those that fit first, of them those on this machine, then by how much context they hold."""
     here = choice.outcome
     found: list[Alternative] = []
+    elsewhere: list[Alternative] = []
 
     def add(change: str, other: ModelFacts, wishes: Intent, *, own_machine: Machine = machine) -> bool:
         """Whether it fits."""
@@ -121,6 +122,8 @@ def _alternatives(
         except ProblemError:
             return False
         found.append(Alternative(change, plan.command, plan.memory.kv_tokens, plan.fits, plan.max_model_len))
+        if own_machine is not machine:
+            elsewhere.append(found[-1])
         return plan.fits
 
     if here.refusal is not None and here.refusal.code == "max-model-len-above-model":
@@ -179,7 +182,7 @@ def _alternatives(
             )
     if not here.starts and not too_heavy and not knobs.enforce_eager and knobs.device != "cpu":
         add(t("Without CUDA graphs: less memory, slower replies."), facts, _pin(intent, "--enforce-eager", None))
-    found.sort(key=lambda one: (not one.fits, -one.kv_tokens))
+    found.sort(key=lambda one: (not one.fits, one in elsewhere, -one.kv_tokens))
     kept = found[:MOST_ALTERNATIVES]
     if offload := _offload_gib(machine, here):
         # The last resort, whatever its size: each step then waits for weights from ordinary memory.

@@ -547,3 +547,11 @@ def test_a_size_that_contradicts_the_shape_is_said_and_widens_the_range(facts: F
     assert odd.memory.kv_tokens_high - odd.memory.kv_tokens > 1.2 * (
         sound.memory.kv_tokens_high - sound.memory.kv_tokens
     )
+
+
+def test_a_way_on_this_machine_comes_before_a_larger_machine(gpu_machine: Gpu) -> None:
+    found = catalogue_facts("Qwen/Qwen3-30B-A3B")
+    assert found is not None
+    ways = [other for other in plan_serve(gpu_machine("RTX 4090"), found, Intent()).alternatives if other.fits]
+    assert "int4" in ways[0].change
+    assert any("such GPUs" in other.change for other in ways[1:])
