@@ -417,7 +417,10 @@ def plan_long_stream(spot: Spot, *, vllm: bool) -> Iterator[Probe]:
     body["messages"] = [{"role": "user", "content": "Count from 1 to 400, digits and commas only."}]
     if vllm:
         body |= {"min_tokens": _LONG_STREAM_TOKENS, "ignore_eos": True}
-    yield post(LONG_STREAM, url, replace(spot, timeout_s=min(spot.timeout_s, _LONG_STREAM_S)), body)
+    # Clients take packed answers, and a proxy that packs a stream collects it first.
+    packed = (("accept-encoding", "gzip"),)
+    patient = replace(spot, timeout_s=min(spot.timeout_s, _LONG_STREAM_S))
+    yield post(LONG_STREAM, url, patient, body, headers=packed)
 
 
 def _asked_after(text: str, spot: Spot) -> dict[str, Any]:

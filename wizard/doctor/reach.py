@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wizard.doctor.bodies import Body, read_body
+from wizard.doctor.manners import model_on_the_wire
 from wizard.doctor.observations import AuthStyle, Exchange, Observations, Target, Wire
 from wizard.doctor.probes import candidates
 from wizard.doctor.symptoms import Family, family_of
@@ -158,8 +159,12 @@ def _judge_reach(seen: Observations) -> Reach:
 
 
 def _nothing_there(seen: Observations, main: Seen) -> bool:
-    """Whether a 404 in words that nobody knows means the path: where no list of models is served beside it either."""
-    return main.status == 404 and main.family == "other" and judge_models(seen.exchange("models")) is None
+    """Whether a 404 in words that nobody knows means the path: no list of models is served beside it either, or one
+    that has the model, which then cannot be what was not found."""
+    if main.status != 404 or main.family != "other" or seen.target is None:
+        return False
+    listed = judge_models(seen.exchange("models"))
+    return listed is None or model_on_the_wire(seen.target.client, seen.target.model) in dict(listed)
 
 
 def _needs_direct(seen: Observations, main: Seen | None, wire: Wire) -> bool:

@@ -158,7 +158,7 @@ def family_of(reply: HttpReply, body: Body) -> Family:
         named = family_of_words(text, status)
         if named is not None:
             return named
-    if status == 422 or _is_schema(body):
+    if (status == 422 and body.form != "empty") or _is_schema(body):
         return "schema"
     if status in (502, 503, 521, 523, 530):
         return "not-ready"

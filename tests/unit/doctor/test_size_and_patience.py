@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from wizard.doctor.checks.way import client_patience
 from wizard.doctor.engine import Diagnosis, Unseen
 from wizard.doctor.manners import wire_of
 from wizard.doctor.observations import Context, Exchange, Observations, RequestSummary, Target
-from wizard.doctor.probes import LONG_STREAM, ROOMY_TOKENS
+from wizard.doctor.probes import LONG_STREAM, ROOMY_TOKENS, plan_long_stream, spot_of
 from wizard.doctor.report import curl_command
-from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
+from wizard.endpoint.exchange import FailureKind, HttpFailure, HttpReply, HttpRequest
 from wizard.flows.doctor import DoctorOptions, run_doctor
 from wizard.flows.probe import Limits, Prober, estimate_cost
 from wizard.problems import Problem
@@ -156,6 +157,27 @@ def test_a_stream_in_buffers_is_told_from_one_that_flows(seen: Observations, hel
     verdict = stream_flows(seen)
     assert isinstance(verdict, Problem) == held
     assert not isinstance(verdict, Problem) or verdict.code == "proxy-buffering"
+
+
+@pytest.mark.parametrize(
+    ("kind", "quick", "held"),
+    [
+        pytest.param("timeout", 0.2, True, id="not-even-its-head"),
+        pytest.param("timeout", 5.0, False, id="a-slow-server"),
+        pytest.param("reset", 0.2, False, id="broken"),
+    ],
+)
+def test_a_stream_of_which_nothing_comes_is_held_back(kind: FailureKind, quick: float, held: bool) -> None:
+    seen = streamed(cut=True, quick=quick)
+    main, stream = seen.exchanges
+    seen = replace(seen, exchanges=(main, replace(stream, outcome=HttpFailure(kind, "", 6.0))))
+    assert isinstance(stream_flows(seen), Problem) == held
+
+
+def test_a_long_stream_may_be_packed_as_for_a_client() -> None:
+    target = Target("cline", OWN, "m", None, "--base-url")
+    (probe,) = plan_long_stream(spot_of(target, 20), vllm=True)
+    assert ("accept-encoding", "gzip") in probe.request.headers
 
 
 @pytest.mark.parametrize(("server", "asked"), [("uvicorn", False), ("nginx/1.26", True)])

@@ -115,12 +115,13 @@ def _truncation(seen: Observations) -> list[Problem]:
     ]
 
 
+# Each with its field, and the probe that has what stands around the field.
 _BETA_PROBES = {
-    "messages.context-management": "context_management",
-    "messages.input-examples": "input_examples",
-    "messages.defer-loading": "defer_loading",
-    "messages.cache-scope": "cache_control.scope",
-    "messages.thinking": "thinking, output_config",
+    "messages.context-management": ("context_management", ""),
+    "messages.input-examples": ("input_examples", "messages.tools"),
+    "messages.defer-loading": ("defer_loading", "messages.tools"),
+    "messages.cache-scope": ("cache_control.scope", "messages.system"),
+    "messages.thinking": ("thinking, output_config", ""),
 }
 
 
@@ -134,7 +135,12 @@ def messages_api_taken(seen: Observations) -> Verdict:
         return None
     severity: Severity = "error" if target.client == "claude-code" else "warning"
     problems: list[Problem] = []
-    failed = [(field, no) for probe, field in _BETA_PROBES.items() if (no := refused(seen, probe)) is not None]
+    failed = [
+        (field, no)
+        for probe, (field, beside) in _BETA_PROBES.items()
+        # Where the tools or the system prompt around it are refused alone, the field is not what is wrong.
+        if (not beside or refused(seen, beside) is None) and (no := refused(seen, probe)) is not None
+    ]
     telling = [row for row in failed if row[1].family != "server-error"]
     if telling:
         names = ", ".join(field for field, _ in telling)

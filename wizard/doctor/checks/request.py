@@ -129,7 +129,10 @@ def room(seen: Observations) -> Verdict:
     own = target.max_tokens or manner(seen).max_tokens
     # Of a success only the first byte was read, so only an error status says anything. Where the client sets no limit
     # of its own, a window that is known explains the refusal, and nothing is wrong.
-    telling = limit is not None and limit.status >= 400 and limit.family in ("max-tokens", "context", "other", "schema")
+    families = ("max-tokens", "context", "other", "schema", "server-error")
+    telling = limit is not None and limit.status >= 400 and limit.family in families
+    # It is asked for as a stream, so where no stream is given at all it says nothing of its length.
+    telling = telling and refused(seen, f"{target.wire}.stream") is None
     if limit is not None and telling and (own or window is None):
         asked = own or MANY_TOKENS
         numbers = Numbers.read(limit.text)
@@ -145,7 +148,8 @@ def room(seen: Observations) -> Verdict:
             else ""
         )
         severity: Severity = "error" if own else "info"
-        problems.append(found("max-tokens-too-large", what, evidence(limit), fix=fix, severity=severity))
+        code = "server-bug-500" if limit.family == "server-error" else "max-tokens-too-large"
+        problems.append(found(code, what, evidence(limit), fix=fix, severity=severity))
     if window is None:
         return tuple(problems)
     needs = target.prompt_tokens or 0

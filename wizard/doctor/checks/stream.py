@@ -9,7 +9,7 @@ from wizard.doctor.bodies import Event, excerpt, read_body
 from wizard.doctor.causes import found
 from wizard.doctor.engine import Check, Unseen, Verdict
 from wizard.doctor.judging import PASSING, evidence, manner, target_of, unseen, variation
-from wizard.doctor.observations import Observations
+from wizard.doctor.observations import Exchange, Observations
 from wizard.doctor.probes import LONG_STREAM
 from wizard.doctor.reach import Seen, judge_reach
 from wizard.endpoint.exchange import HttpReply
@@ -220,8 +220,10 @@ def stream_flows(seen: Observations) -> Verdict:
     """
     exchange = seen.exchange(LONG_STREAM)
     reply = exchange.reply if exchange is not None else None
-    if exchange is None or reply is None or reply.status >= 300:
+    if exchange is None or (reply is not None and reply.status >= 300):
         return Unseen(t("no longer stream was asked for: nothing seems to stand in front of the server"))
+    if reply is None:
+        return _nothing_came(seen, exchange)
     first = reply.arrivals[0][0] if reply.arrivals else reply.elapsed_s
     quickest = _quickest_answer_s(seen)
     late = quickest is not None and first >= max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest)
@@ -238,6 +240,26 @@ def stream_flows(seen: Observations) -> Verdict:
         ),
         evidence(exchange),
         t("server: {server}", server=server) if (server := reply.header("server")) else "",
+        severity="error" if "stream" in manner(seen).sends else "warning",
+    )
+
+
+def _nothing_came(seen: Observations, exchange: Exchange) -> Verdict:
+    """Not even the answer's head within the time, though a whole short answer takes a part of it."""
+    failure, quickest = exchange.failure, _quickest_answer_s(seen)
+    if failure is None or failure.kind != "timeout" or quickest is None:
+        return Unseen(t("the longer stream was not answered"), unknown=True)
+    if failure.elapsed_s < max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest):
+        return None
+    return found(
+        "proxy-buffering",
+        t(
+            "Of a longer stream nothing came within {seconds:.0f} s; a whole short answer takes {quick:.1f} s. "
+            "Something in between collects the stream.",
+            seconds=failure.elapsed_s,
+            quick=quickest,
+        ),
+        evidence(exchange),
         severity="error" if "stream" in manner(seen).sends else "warning",
     )
 
