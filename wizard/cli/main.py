@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -265,10 +266,22 @@ def _refused_by_the_system(error: OSError) -> Problem | None:
         return Problem(
             "disk-space", t("The disk is full."), saw=saw, fix=Fix(t("Make room, then run the same command again."))
         )
-    if where and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR):
+    refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+    if where and (refused or _holds_our_folders(where)):
         fix = Fix(t("Give yourself the right to write there, or set LLM_SETUP_HOME to a folder where you may."))
         return Problem("not-writable", t("`{path}` cannot be used.", path=where), saw=saw, fix=fix)
     return None
+
+
+def _holds_our_folders(path: str) -> bool:
+    """Whether it is one of our own folders, or one above them: where such a one cannot be made, the reason is the
+    place that was chosen for it (as below /proc), whatever the error's number is."""
+    from dataclasses import astuple
+
+    from wizard.effects.paths import state_paths
+
+    own: list[Path] = list(astuple(state_paths(os.environ)))
+    return any(Path(path) in (folder, *folder.parents) for folder in own)
 
 
 def _bug(error: Exception, as_json: bool) -> None:

@@ -28,6 +28,7 @@ from wizard.effects.world import World
 from wizard.endpoint.model import Capability, Endpoint
 from wizard.flows.endpoints import find_lacking
 from wizard.flows.profiles import resolve_key
+from wizard.flows.state import check_own_folders
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.secret import Secret
@@ -369,6 +370,7 @@ def apply_plans(
     own files that belong to the same transaction, last.
     """
     if not dry_run:
+        check_own_folders(world.paths.state)
         edit_store(world).settle()
     asking = [target for target in targets if key_by_command or target.by_command]
     key_command = _key_command(world, endpoint) if asking else ()

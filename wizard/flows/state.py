@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from wizard.effects.files import make_folders
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
@@ -32,6 +34,18 @@ def writable(folder: Path) -> Iterator[None]:
                 ),
             )
         raise ProblemError(problem) from error
+
+
+def check_own_folders(*folders: Path) -> None:
+    """Make folders of our own, before any work whose result would be kept there. Raises a problem where one cannot be
+    made or written, whatever the reason is."""
+    for folder in folders:
+        with writable(folder):
+            make_folders(folder)
+            if not folder.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def disk_full(saw: str) -> Problem:
