@@ -76,7 +76,7 @@ def test_the_common_road_in_english_ends_with_a_proved_server(
     proved = ("models, with the key", "refused (401)", "stream, with usage", "/v1/responses", "/v1/messages")
     sees(child, *proved, within_s=120)
     sees(child, "Write these files?")
-    child.send("y")
+    child.send("y\r")
     sees(child, "Proof as each client", "Codex CLI: its own request", "What now")
     ends_well(child)
     assert (child.home / ".codex/config.toml").exists()

@@ -109,6 +109,7 @@ class Questions:
             use_jk_keys=not many,
             **self._manner(),
         )
+        _refuse_what_is_not_there(asked)
         return str(_ask(asked, may_go_back))
 
     def several(
@@ -176,7 +177,7 @@ class Questions:
         if not self.may_ask:
             return ""
         if self._by_lines:
-            self._screen.line(question + (f"  {_line_back()}" if may_go_back else ""))
+            self._screen.line(question + (f" {_line_back()}" if may_go_back else "") + ":")
             said = _ask_hidden().strip()
             if may_go_back and said == "<":
                 raise BackRequested
@@ -204,8 +205,14 @@ class Questions:
         if may_go_back:
             how = t("(Y/n, Esc to go back)") if recommended else t("(y/N, Esc to go back)")
         shown, how = self._fitted(question, how)
-        asked = questionary.confirm(shown, default=recommended, instruction=f"{how} ", **self._manner())
-        said = bool(_ask(asked, may_go_back))
+        # A letter alone decides nothing: what is typed is read to its end.
+        asked = questionary.text(
+            shown,
+            instruction=how,
+            validate=lambda line: _meant(line, recommended) is not None or t("Type y or n, then Enter."),
+            **self._manner(),
+        )
+        said = bool(_meant(str(_ask(asked, may_go_back)), recommended))
         self._answered(question, t("Yes") if said else t("No"))
         return said
 
@@ -277,8 +284,11 @@ class Questions:
                 hint = t("Number, a part of the name, or Enter for {number}:", number=usual)
             self._screen.line(hint)
             said = _ask_line() or str(usual)
-            if said == "<" and any(row.value == _BACK for row in rows):
+            if _is_back(said) and any(row.value == _BACK for row in rows):
                 return _BACK
+            if said == "?":
+                self._help(t("Type the number of a row and press Enter; Ctrl-C leaves."))
+                continue
             row = listed[int(said) - 1] if said.isdecimal() and 0 < int(said) <= len(listed) else None
             if row is not None and not row.disabled:
                 return row.value
@@ -299,8 +309,11 @@ class Questions:
         while True:
             self._screen.line(t("Numbers with commas between them, 0 for none, or Enter for {numbers}:", numbers=usual))
             said = _ask_line() or usual
-            if may_go_back and said == "<":
+            if may_go_back and _is_back(said):
                 raise BackRequested
+            if said == "?":
+                self._help(t("Type the numbers of all rows that you want, as in `1, 3`; Ctrl-C leaves."))
+                continue
             numbers = [word.strip() for word in said.replace("，", ",").split(",") if word.strip()]
             if all(word.isdecimal() and int(word) <= len(choices) for word in numbers):
                 chosen = {int(word) for word in numbers}
@@ -310,16 +323,25 @@ class Questions:
     def _line_until(self, question: str, recommended: str, check: Check, may_go_back: bool) -> str:
         while True:
             usual = t("Enter for {answer}", answer=recommended) if recommended else ""
-            hints = "; ".join(part for part in (usual, _line_back() if may_go_back else "") if part)
-            for line in self._screen.fit(f"{question} {hints}".strip(), "", ""):
+            hints = " ".join(
+                part for part in (f"({usual})" if usual else "", _line_back() if may_go_back else "") if part
+            )
+            for line in self._screen.fit(f"{question} {hints}".strip() + ":", "", ""):
                 self._screen.line(line)
             said = _ask_line() or recommended
             if may_go_back and said == "<":
                 raise BackRequested
+            if said == "?":
+                self._help(t("Type the answer and press Enter; Ctrl-C leaves."))
+                continue
             wrong = check(said)
             if not wrong:
                 return said
             self._screen.line(wrong)
+
+    def _help(self, text: str) -> None:
+        for line in self._screen.fit(text, "", ""):
+            self._screen.line(line)
 
     def _show_numbered(self, question: str, rows: Sequence[Choice]) -> None:
         for line in self._screen.fit(question, "", ""):
@@ -334,8 +356,23 @@ def _anything(line: str) -> str:
     return ""
 
 
+def _meant(line: str, recommended: bool) -> bool | None:
+    """Yes or no, as a line says it; None where it says neither."""
+    word = line.strip().lower()
+    if not word:
+        return recommended
+    if word in ("y", "yes", t("Yes").lower()):
+        return True
+    return False if word in ("n", "no", t("No").lower()) else None
+
+
 def _line_back() -> str:
-    return t("< goes back")
+    return t("(type < to go back)")
+
+
+def _is_back(line: str) -> bool:
+    """Whether a line is no number, and means back; a line of text may well be such a word."""
+    return line == "<" or line.lower() in ("b", "back", t("Back").lower())
 
 
 def _ask_line() -> str:
@@ -365,11 +402,57 @@ def _ask(question: Any, may_go_back: bool) -> Any:
     # Lists know no Ctrl-D; in a line of text it deletes, as long as there is something.
     nothing_typed = Condition(lambda: not application.current_buffer.text)
     keys.add("c-d", eager=True, filter=nothing_typed)(lambda event: event.app.exit(exception=EOFError()))
-    if may_go_back:
-        keys.add("escape", eager=True)(lambda event: event.app.exit(exception=BackRequested()))
-        application.ttimeoutlen = _ESCAPE_WAIT_S
+
+    @keys.add("escape", eager=True)
+    def go_back(event: Any) -> None:
+        # Where there is no way back Esc is taken all the same: left to the next key, the two would be one that
+        # answers with the empty line below the list.
+        if may_go_back:
+            event.app.exit(exception=BackRequested())
+
+    application.ttimeoutlen = _ESCAPE_WAIT_S
     application.key_bindings = merge_key_bindings([application.key_bindings, keys])
     try:
         return question.unsafe_ask()
     except EOFError:
         raise KeyboardInterrupt from None
+
+
+def _refuse_what_is_not_there(question: Any) -> None:
+    """In a list that is narrowed: what nothing has in its name is said, and Enter takes no row for it, nor one that
+    cannot be taken. Left alone, the list shows all its rows then, and Enter takes the first."""
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+    from prompt_toolkit.layout.controls import FormattedTextControl
+    from questionary.prompts.common import InquirerControl
+
+    application = question.application
+    controls = list(application.layout.find_all_controls())
+    rows: Any = next(control for control in controls if isinstance(control, InquirerControl))
+
+    def nothing() -> bool:
+        word = (rows.search_filter or "").lower()
+        return bool(word) and not any(word in row.title.lower() for row in rows.choices)
+
+    draw_rows = rows.text
+
+    def shown_rows() -> Any:
+        return [] if nothing() else draw_rows()
+
+    def shown_word() -> Any:
+        if not nothing():
+            return rows.get_search_string_tokens()
+        return [
+            ("", "\n"),
+            ("", t("Nothing has `{word}` in its name; Backspace takes it back.", word=rows.search_filter)),
+        ]
+
+    for control in controls:
+        if isinstance(control, FormattedTextControl) and control.text == rows.get_search_string_tokens:
+            control.text = shown_word
+    rows.text = shown_rows
+    keys = KeyBindings()
+    keys.add("enter", eager=True, filter=Condition(lambda: nothing() or bool(rows.get_pointed_at().disabled)))(
+        lambda event: None
+    )
+    application.key_bindings = merge_key_bindings([application.key_bindings, keys])

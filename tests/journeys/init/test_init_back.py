@@ -21,7 +21,7 @@ def test_back_at_every_question_of_the_road_here(on_terminal: Any, machine: Any,
     started = machine.record["pid"]
     assert not (home / ".codex").exists()
     terminal.sees("Go on?", "Take another model", "Back").enter()
-    terminal.sees("Write these files?", "Esc to go back").types("y")
+    terminal.sees("Write these files?", "Esc to go back").types("y").enter()
     terminal.sees("What now").ends()
     # The server that ran already was taken as it was.
     assert machine.record["pid"] == started
@@ -46,7 +46,7 @@ def test_back_at_every_question_of_the_road_elsewhere(
     terminal.sees("Which model?", "other", "Back").escape()
     terminal.sees("Key (not shown").types(key).enter()
     terminal.sees("Which model?", "other", "Back").enter()
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert key not in terminal.shown
     assert 'model = "tiny"' in (home / ".codex/config.toml").read_text()
@@ -61,7 +61,7 @@ def test_a_key_that_is_entered_again_is_the_one_that_counts(
     terminal.sees("Enter another key").enter()
     terminal.sees("Key (not shown").types(key).enter()
     # The only model is known now, since the endpoint was asked again.
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert key in (home / ".codex/config.toml").read_text()
 
@@ -72,7 +72,7 @@ def test_of_a_gateways_many_models_a_part_of_the_name_finds_one(on_terminal: Any
     terminal = on_terminal("init", "--client", "codex", "--base-url", endpoint.url)
     terminal.sees("Which model?", "a part of the name").types("tiny")
     terminal.sees("tiny").enter()
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert 'model = "tiny"' in (home / ".codex/config.toml").read_text()
 
@@ -88,6 +88,6 @@ def test_a_flag_is_changed_and_changed_back(on_terminal: Any, machine: Any) -> N
     terminal.sees("Flag, and its value").types("max-model-lenn=1").enter()
     terminal.sees("max-model-lenn").types("\x15max-num-seqs=3").enter()
     terminal.sees("--max-num-seqs 3", "Go on?", "Take another model").enter()
-    terminal.sees("Write these files?").types("n")
+    terminal.sees("Write these files?").types("n").enter()
     terminal.sees("What now").ends()
     assert "--max-num-seqs" in machine.record["command"]

@@ -70,7 +70,7 @@ STOPS = {
     ),
     "another-start": Stop((*SMALL, ("Go on?", ENTER)), "Start again with", mode="die"),
     "what-now": Stop(
-        (*SMALL, ("Go on?", ENTER), ("Start again with", "n")), "What now?", again="Start again with", mode="die"
+        (*SMALL, ("Go on?", ENTER), ("Start again with", "n\r")), "What now?", again="Start again with", mode="die"
     ),
     "write": Stop((*SMALL, ("Go on?", ENTER)), "Write these files?"),
 }

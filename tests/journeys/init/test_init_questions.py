@@ -9,14 +9,14 @@ import pytest
 def test_questions_lead_to_written_files(on_terminal: Any, endpoint: Any, home: Path) -> None:
     terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
     terminal.sees("Which clients should use it").enter()
-    terminal.sees("Write these files").types("y")
+    terminal.sees("Write these files").types("y").enter()
     terminal.sees("What now").ends()
     assert (home / ".codex/config.toml").exists()
 
 
 def test_no_leaves_every_file_as_it_was(on_terminal: Any, endpoint: Any, home: Path) -> None:
     terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny", "--client", "codex")
-    terminal.sees("Write these files").types("n")
+    terminal.sees("Write these files").types("n").enter()
     terminal.sees("What now").ends()
     assert not (home / ".codex").exists()
 

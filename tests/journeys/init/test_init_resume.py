@@ -22,7 +22,7 @@ def test_a_run_killed_at_each_question_goes_on_there(on_terminal: Any, machine: 
         terminal = on_terminal("init")
         terminal.sees("Go on where it was left?").enter()
         terminal.sees(question)
-        terminal.types("y") if question == questions[-1] else terminal.enter()
+        terminal.types("y").enter() if question == questions[-1] else terminal.enter()
     terminal.sees("What now").ends()
     assert (home / ".codex/config.toml").exists()
     assert not machine.kept.exists()
@@ -38,7 +38,7 @@ def test_a_run_to_a_url_killed_at_each_question_goes_on_there(
         ("Base URL", endpoint.url + "\r"),
         ("Key (not shown", key + "\r"),
         ("Which model?", "\r"),
-        ("Write these files?", "y"),
+        ("Write these files?", "y\r"),
     )
     terminal = on_terminal("init", "--client", "codex")
     terminal.sees("Where should the model run?").down().enter()
@@ -67,7 +67,7 @@ def test_a_run_killed_while_the_server_starts_takes_the_same_server(on_terminal:
     machine.behave("ok")
     terminal = on_terminal("init", *port)
     terminal.sees("Go on where it was left?").enter()
-    terminal.sees("Write these files?").types("n")
+    terminal.sees("Write these files?").types("n").enter()
     terminal.sees("What now").ends()
     assert machine.record["pid"] == started
 
@@ -76,7 +76,7 @@ def test_a_server_that_has_gone_since_is_started_anew(on_terminal: Any, machine:
     options = ("--vllm", str(machine.vllm), "--client", "codex")
     first = on_terminal("init", *options, "--here", "--model", "embedded")
     first.sees("Go on?", "Take another model").enter()
-    first.sees("Write these files?").types("y")
+    first.sees("Write these files?").types("y").enter()
     first.sees("What now").ends()
     again = on_terminal("init", "--vllm", str(machine.vllm))
     again.sees("Which clients should use it?").enter()
@@ -108,7 +108,7 @@ def test_the_key_of_a_run_that_was_left_is_in_the_store_of_keys_alone(
     assert (state / "secrets.json").stat().st_mode & 0o777 == 0o600
     terminal = on_terminal("init")
     terminal.sees("Go on where it was left?").enter()
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert "init-key" not in json.loads((state / "secrets.json").read_text())
     assert not (state / "init-answers.toml").exists()

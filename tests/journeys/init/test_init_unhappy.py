@@ -25,12 +25,12 @@ def test_a_server_that_dies_is_explained_and_started_again(on_terminal: Any, mac
     machine.behave("die")
     terminal = on_terminal("init", "--vllm", str(machine.vllm), *HERE)
     terminal.sees("Go on?", "Take another model").enter()
-    terminal.sees("OutOfMemoryError", "Start again with --gpu-memory").types("n")
+    terminal.sees("OutOfMemoryError", "Start again with --gpu-memory").types("n").enter()
     terminal.sees("[cuda-oom]", "fix:")
     machine.behave("ok")
     choose(terminal, "Try again")
     # What was agreed to stands; the plan is the same.
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert (home / ".codex/config.toml").exists()
 
@@ -39,12 +39,12 @@ def test_a_server_that_dies_gets_a_smaller_context(on_terminal: Any, machine: An
     machine.behave("die")
     terminal = on_terminal("init", "--vllm", str(machine.vllm), *HERE)
     terminal.sees("Go on?", "Take another model").enter()
-    terminal.sees("Start again with").types("n")
+    terminal.sees("Start again with").types("n").enter()
     machine.behave("ok")
     choose(terminal, "Take a smaller context")
     terminal.sees("Tokens of context", "4096").enter()
     terminal.sees("--max-model-len 4096", "Go on?", "Take another model").enter()
-    terminal.sees("Write these files?").types("n")
+    terminal.sees("Write these files?").types("n").enter()
     terminal.sees("What now").ends()
     assert "4096" in machine.record["command"]
 
@@ -57,7 +57,7 @@ def test_a_proof_that_fails_shows_the_doctors_finding_and_goes_on(on_terminal: A
     assert not (home / ".codex").exists()
     machine.behave("ok")
     choose(terminal, "Try again")
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
 
 
@@ -65,7 +65,7 @@ def test_leaving_keeps_the_answers_and_ends_with_1(on_terminal: Any, machine: An
     machine.behave("die")
     terminal = on_terminal("init", "--vllm", str(machine.vllm), *HERE)
     terminal.sees("Go on?", "Take another model").enter()
-    terminal.sees("Start again with").types("n")
+    terminal.sees("Start again with").types("n").enter()
     choose(terminal, "Leave")
     terminal.ends(1)
     assert terminal.text.count("[cuda-oom]") == 1
@@ -83,7 +83,7 @@ def test_an_install_that_fails_leads_to_an_endpoint_elsewhere(
     terminal.sees("Which one?").types("Another, by").enter()
     terminal.sees("Base URL").types(endpoint.url).enter()
     terminal.sees("Key (not shown").types("sk-journey-00000000000000").enter()
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert endpoint.url in (home / ".codex/config.toml").read_text()
 
@@ -96,7 +96,7 @@ def test_an_install_that_fails_leads_to_a_vllm_that_is_here(on_terminal: Any, ma
     choose(terminal, "Use a vLLM that is here")
     terminal.sees("Its environment, command or Python").types("nowhere").enter()
     terminal.sees("There is no vLLM at").types("\x15venv").enter()
-    terminal.sees("Write these files?").types("n")
+    terminal.sees("Write these files?").types("n").enter()
     terminal.sees("What now").ends()
     assert machine.record["model"].endswith("SmolLM2-135M-Instruct")
 
@@ -117,7 +117,7 @@ def test_a_clients_file_that_does_not_parse_is_mended_or_left_out(
         # It stands first and is chosen, as the only one that is here.
         terminal.sees("Which clients should use it?", "Codex CLI (installed)", "when done)").types(" ").enter()
     else:
-        terminal.sees("Write these files?").types("y")
+        terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert broken.read_text().startswith('model = "tiny"' if way == "Try again" else "model = ")
 
@@ -177,7 +177,7 @@ def test_a_gated_model_is_served_with_a_token_that_is_asked_for_once(
     kept = machine.own / "state/secrets.json"
     assert json.loads(kept.read_text()) == {"init-hub-token": token}
     terminal.enter()
-    terminal.sees("org/gated is here", "ready: http://127.0.0.1:", "Write these files?").types("y")
+    terminal.sees("org/gated is here", "ready: http://127.0.0.1:", "Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert token not in terminal.shown
     assert terminal.text.count("Token of the hub") == 2  # once taken back
@@ -198,7 +198,7 @@ def test_a_gated_model_of_the_catalogue_asks_for_its_token_at_the_download(
     terminal = on_terminal("init", *argv, HF_ENDPOINT=hub(model, token))
     terminal.sees("Go on?", "Take another model").enter()
     terminal.sees(f"{model} is gated: a token", "(not shown)").types(token).enter()
-    terminal.sees(f"{model} is here", "Write these files?").types("n")
+    terminal.sees(f"{model} is here", "Write these files?").types("n").enter()
     terminal.sees("What now").ends()
     assert token not in terminal.shown
     assert json.loads((machine.own / "state/secrets.json").read_text())["hub-token"] == token
@@ -266,7 +266,7 @@ def test_a_refused_key_is_asked_for_again(
     terminal.sees("[key-invalid]")
     choose(terminal, "Enter another key")
     terminal.sees("Key (not shown").types(key).enter()
-    terminal.sees("Write these files?").types("y")
+    terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
     assert key in (home / ".codex/config.toml").read_text()
 
@@ -280,7 +280,7 @@ def test_a_key_that_gets_no_list_of_models_is_asked_for_again_before_a_model_is(
     terminal.sees("[key-invalid]")
     choose(terminal, "Enter another key")
     terminal.sees("Key (not shown").types(key).enter()
-    terminal.sees("Write these files?").types("n")
+    terminal.sees("Write these files?").types("n").enter()
     terminal.sees("What now").ends()
     assert "Model ID" not in terminal.text
 

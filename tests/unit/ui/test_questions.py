@@ -47,7 +47,7 @@ def test_of_many_rows_a_part_of_the_name_is_enough(asks: Any) -> None:
     assert "  2. Model 30\n" in shown()
 
 
-@pytest.mark.parametrize("typed", ["4\n", "<\n"])
+@pytest.mark.parametrize("typed", ["4\n", "<\n", "back\n", "B\n"])
 def test_back_is_the_last_row_or_a_sign(asks: Any, typed: str) -> None:
     questions, _ = asks(typed)
     with pytest.raises(BackRequested):
@@ -72,6 +72,24 @@ def test_a_line_is_asked_for_until_it_is_right(asks: Any) -> None:
     questions, shown = asks("no\nyes\n")
     assert questions.text("--x", "Word?", check=lambda line: "" if line == "yes" else "Say yes.") == "yes"
     assert "Say yes." in shown()
+
+
+def test_that_back_is_typed_is_said_in_words(asks: Any) -> None:
+    questions, shown = asks("<\n")
+    with pytest.raises(BackRequested):
+        questions.text("--x", "Base URL", may_go_back=True)
+    assert "Base URL (type < to go back):\n" in shown()
+
+
+def test_a_question_mark_is_answered_with_what_to_type(asks: Any) -> None:
+    for ask in (
+        lambda questions: questions.choose("--x", "Which?", ROWS, "a"),
+        lambda questions: questions.several("--x", "Which?", ROWS, ("a",)),
+        lambda questions: questions.text("--x", "Word?", "a"),
+    ):
+        questions, shown = asks("?\n\n")
+        assert ask(questions) in ("a", ("a",))
+        assert "Ctrl-C leaves." in shown()
 
 
 def test_yes_and_no_are_rows(asks: Any) -> None:
