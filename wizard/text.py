@@ -60,11 +60,12 @@ def shorten(text: str, width: int) -> str:
 def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
     """Lines of at most `width` columns, each begun with `first` or `others`; broken also between Chinese characters.
 
-    A `first` that leaves no room for a word is a line of its own.
+    A `first` that leaves no room for a word is a line of its own. A short command in backticks stays on one line, to be
+    copied.
     """
     lines: list[str] = []
     line, empty = first, True
-    for blank, word in _words(text):
+    for blank, word in _words(text, width // 2):
         over = display_width(first + word) > width >= display_width(others + word)
         if over and empty and not lines and first.strip():
             lines.append(first.rstrip())
@@ -78,9 +79,10 @@ def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
     return [*lines, line] if not empty else lines
 
 
-def _words(text: str) -> Iterator[tuple[bool, str]]:
-    """The pieces between which a line may break, each with whether a blank stood before it."""
-    for found in re.finditer(r"(\s*)(\S+)", text):
+def _words(text: str, longest: int) -> Iterator[tuple[bool, str]]:
+    """The pieces between which a line may break, each with whether a blank stood before it. What stands in backticks is
+    one piece, where it has no more than `longest` characters."""
+    for found in re.finditer(rf"(\s*)((?:`[^`\n]{{1,{longest}}}`|\S)+)", text):
         blank = bool(found[1])
         piece = ""
         for character in found[2]:

@@ -88,6 +88,16 @@ def test_what_cannot_be_broken_stays_as_it_is(command: str) -> None:
     assert wrap_command(command, 40, "$ ", "    ") == [f"$ {command}"]
 
 
+@pytest.mark.parametrize(
+    "text", ["Then run `llm-setup init` again, and see.", "然后再运行一次 `llm-setup init`，再看。"]
+)
+@pytest.mark.parametrize("width", range(28, 45))
+def test_a_short_command_in_a_text_is_on_one_line(text: str, width: int) -> None:
+    lines = wrap(text, width)
+    assert any("`llm-setup init`" in line for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
 def test_a_head_that_leaves_no_room_is_a_line_of_its_own() -> None:
     assert wrap("a reason", 20, "  --a-long-flag 12345  ", "    ") == ["  --a-long-flag 12345", "    a reason"]
     assert wrap("值的原因", 12, "  [bar-bar] ", "  ") == ["  [bar-bar]", "  值的原因"]
