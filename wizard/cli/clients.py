@@ -230,7 +230,7 @@ def verify_command(app: App, names: tuple[str, ...], every: bool, run: bool) -> 
     from wizard.flows.verify import verify_clients
 
     results = verify_clients(app.world, app.screen, () if every else names, run=run)
-    failed = any(result.status == "failed" for result in results)
+    failed = any(result.status in ("failed", "context") for result in results)
     if app.screen.as_json:
         app.screen.document(
             {"status": "error" if failed else "ok", "clients": [result.as_json() for result in results]}

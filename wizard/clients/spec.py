@@ -129,7 +129,7 @@ class ClientSpec:
     it can work at all. library: the Python package, where the client is one. versions: a range such as `>=0.150`,
     empty: any. evidence: whether it was seen running or read. rewritten_by: programs which, while they run, write the
     client's files from their memory. markers: paths whose presence says that the client was used here. headers: what it
-    sends beside the key.
+    sends beside the key. streams: whether it asks for streamed answers, in its own protocol.
     """
 
     name: str
@@ -154,6 +154,7 @@ class ClientSpec:
     checked: str = ""
     evidence: Evidence = "read"
     output_limit_tokens: int = 32_000
+    streams: bool = False
 
     def has_scope(self, scope: Scope) -> bool:
         """Whether the client has a file of that scope."""
@@ -342,6 +343,7 @@ def parse_spec(folder: str, text: str) -> ClientSpec:
         checked=table.take("checked", str, ""),
         evidence=table.word("evidence", get_args(Evidence), "read"),
         output_limit_tokens=table.take("output_limit_tokens", int, 32_000),
+        streams=table.take("streams", bool, "stream" in document.get("needs", ())),
     )
     table.done()
     if spec.name != folder:

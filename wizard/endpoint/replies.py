@@ -175,31 +175,43 @@ def stream_events(body: bytes) -> tuple[list[Any], bool]:
     return events, done
 
 
-def judge_chat_stream(reply: HttpReply | HttpFailure) -> Judged:
-    """value: {"text", "usage", "chunks"}."""
+def _events_of(reply: HttpReply | HttpFailure) -> tuple[list[dict[str, Any]], bool] | Judged:
+    """The events of a stream and whether `[DONE]` ended it; or why there is none, an error in one of them included."""
     early = judge_status(reply)
-    if early:
-        return early
-    assert isinstance(reply, HttpReply)
+    if early or isinstance(reply, HttpFailure):
+        return early or Judged("no-reply")
     if not looks_like_stream(reply):
         return Judged(
             "json-instead-of-stream", f"asked for a stream, got {_content_type(reply)}: {excerpt(reply.text, 80)}"
         )
     events, done = stream_events(reply.body)
-    text, usage, chunks = "", None, 0
     for event in events:
         if not isinstance(event, dict):
             return Judged("not-json", f"a chunk is not JSON: {excerpt(str(event), 80)}")
-        if event.get("error"):
-            return Judged("error-in-body", error_message(event))
+        if event.get("error") or event.get("type") == "error":
+            return Judged("error-in-body", error_message(event) or _shown(event))
+    return events, done
+
+
+def judge_chat_stream(reply: HttpReply | HttpFailure) -> Judged:
+    """value: {"text", "usage", "chunks"}. A client waits for a `finish_reason` and for `[DONE]`."""
+    streamed = _events_of(reply)
+    if isinstance(streamed, Judged):
+        return streamed
+    events, done = streamed
+    text, usage, chunks, finished = "", None, 0, False
+    for event in events:
         usage = event.get("usage") or usage
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {} if isinstance(choice, dict) else {}
             piece = delta.get("content") or delta.get("reasoning") or delta.get("reasoning_content") or ""
             text += str(piece)
             chunks += 1
+            finished = finished or (isinstance(choice, dict) and bool(choice.get("finish_reason")))
     if not chunks:
-        return Judged("no-choices", f"no chunk had choices: {excerpt(reply.text, 120)}")
+        return Judged("no-choices", f"no chunk had choices: {excerpt(str(events), 120)}")
+    if not finished:
+        return Judged("cut", "the stream ended without a finish_reason")
     if not done:
         return Judged("cut", "the stream ended without [DONE]")
     if not usage:
@@ -228,6 +240,40 @@ def judge_responses(reply: HttpReply | HttpFailure) -> Judged:
     if not output:
         return Judged("empty-content", f"status {body.get('status')}, output []")
     return Judged("", excerpt("".join(texts), 60), "".join(texts))
+
+
+def judge_responses_stream(reply: HttpReply | HttpFailure) -> Judged:
+    """value: the text of a streamed `/responses` answer, which `response.completed` ends (`incomplete`: the few tokens
+    of a short question were used up)."""
+    streamed = _events_of(reply)
+    if isinstance(streamed, Judged):
+        return streamed
+    events, _ = streamed
+    for event in events:
+        if event.get("type") == "response.failed":
+            failed = event.get("response")
+            return Judged("error-in-body", error_message(failed) or _shown(event))
+    if not any(event.get("type") in ("response.completed", "response.incomplete") for event in events):
+        return Judged("cut", "the stream ended without response.completed")
+    text = "".join(
+        str(event.get("delta") or "") for event in events if event.get("type") == "response.output_text.delta"
+    )
+    return Judged("", excerpt(text, 60), text)
+
+
+def judge_messages_stream(reply: HttpReply | HttpFailure) -> Judged:
+    """value: the text of a streamed Anthropic message, which `message_stop` ends."""
+    streamed = _events_of(reply)
+    if isinstance(streamed, Judged):
+        return streamed
+    events, _ = streamed
+    if not any(event.get("type") == "message_start" for event in events):
+        return Judged("not-a-message", f"no message_start: {excerpt(str(events), 120)}")
+    if not any(event.get("type") == "message_stop" for event in events):
+        return Judged("cut", "the stream ended without message_stop")
+    deltas = (event.get("delta") for event in events if event.get("type") == "content_block_delta")
+    text = "".join(str(delta.get("text") or "") for delta in deltas if isinstance(delta, dict))
+    return Judged("", excerpt(text, 60), text)
 
 
 def judge_messages(reply: HttpReply | HttpFailure) -> Judged:

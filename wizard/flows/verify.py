@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wizard.clients.read import Triple, files_to_read, read_triple
-from wizard.clients.spec import ClientSpec
+from wizard.clients.spec import ClientSpec, Protocol
 from wizard.effects.children import run_captured, scratch_folder
 from wizard.effects.installed import find_program
 from wizard.effects.world import World
@@ -20,11 +20,19 @@ from wizard.i18n import t
 from wizard.secret import redact
 from wizard.ui.screen import Mark, Screen
 
-VerifyStatus = Literal["ok", "failed", "skipped"]
+# context: the request was answered, and the client's own first one, which is far longer, cannot be.
+VerifyStatus = Literal["ok", "failed", "context", "skipped"]
 
 PROMPT = "Reply with one word: ready"
 _RUN_TIMEOUT_S = 120.0
-_MARKS: dict[VerifyStatus, Mark] = {"ok": "ok", "failed": "failed", "skipped": "skipped"}
+# Of each protocol: how a whole answer is judged, and how a streamed one.
+_Judge = Callable[[HttpReply | HttpFailure], Judged]
+_JUDGES: dict[Protocol, tuple[_Judge, _Judge]] = {
+    "chat": (replies.judge_chat, replies.judge_chat_stream),
+    "responses": (replies.judge_responses, replies.judge_responses_stream),
+    "messages": (replies.judge_messages, replies.judge_messages_stream),
+}
+_MARKS: dict[VerifyStatus, Mark] = {"ok": "ok", "failed": "failed", "context": "warning", "skipped": "skipped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +64,11 @@ def verify_clients(world: World, screen: Screen, names: Sequence[str], *, run: b
     chosen = choose_clients(clients, names or [name for name in applied_names(world) if name in clients])
     places = places_of(world)
     done: list[Verified] = []
+    rooms = _Rooms(world)
     for client in chosen:
         triple = read_triple(client.spec, places, read_contents(world, files_to_read(client.spec, places)))
         triple = with_our_key(world, triple) if triple else None
-        done.append(_verify_by_request(world, client.spec, triple))
+        done.append(_verify_by_request(world, client.spec, triple, rooms))
         _show(screen, client.spec, done[-1])
         if run:
             done.append(_verify_by_run(world, client.spec))
@@ -75,7 +84,8 @@ def _show(screen: Screen, spec: ClientSpec, verified: Verified) -> None:
 
 
 def request_as_client(spec: ClientSpec, triple: Triple) -> tuple[HttpRequest, Endpoint]:
-    """The client's own kind of request: its protocol, URL form, header of the key, tools where it sends tools."""
+    """The client's own kind of request: its protocol, URL form, header of the key; tools and a stream where it asks for
+    them."""
     base = (triple.base_url or "").rstrip("/")
     messages = spec.protocol == "messages"
     endpoint = Endpoint(spec.name, base, base if messages else None, triple.model or "", triple.key, kind="unknown")
@@ -84,18 +94,20 @@ def request_as_client(spec: ClientSpec, triple: Triple) -> tuple[HttpRequest, En
         from_api_key = triple.key_source.endswith("ANTHROPIC_API_KEY")
         request = requests.messages_request(
             endpoint,
-            stream=False,
+            stream=spec.streams,
             tools=[requests.messages_tool()] if tools else None,
             auth="x-api-key" if from_api_key else "bearer",
         )
     elif spec.protocol == "responses":
-        request = requests.responses_request(endpoint, tools=[requests.responses_tool()] if tools else None)
+        request = requests.responses_request(
+            endpoint, stream=spec.streams, tools=[requests.responses_tool()] if tools else None
+        )
     elif tools:
         request = requests.chat_request(
-            endpoint, stream=True, max_tokens=16, tools=[requests.function_tool()], tool_choice="auto"
+            endpoint, stream=spec.streams, max_tokens=16, tools=[requests.function_tool()], tool_choice="auto"
         )
     else:
-        request = requests.chat_request(endpoint, stream="stream" in spec.needs)
+        request = requests.chat_request(endpoint, stream=spec.streams)
     sent = {name.lower() for name, _ in request.headers}
     extra = tuple((name, value) for name, value in spec.headers if name.lower() not in sent)
     return HttpRequest(
@@ -107,22 +119,48 @@ def request_as_client(spec: ClientSpec, triple: Triple) -> tuple[HttpRequest, En
     ), endpoint
 
 
-def _verify_by_request(world: World, spec: ClientSpec, triple: Triple | None) -> Verified:
+class _Rooms:
+    """How many tokens the model of an endpoint holds, where its list of models says so; each list is asked for once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._listed: dict[tuple[str, str], dict[str, int | None]] = {}
+
+    def __call__(self, spec: ClientSpec, endpoint: Endpoint) -> int | None:
+        base = endpoint.openai_base_url + ("/v1" if spec.protocol == "messages" else "")
+        asked = (base, endpoint.key_hint)
+        if asked not in self._listed:
+            request = requests.models_request(replace(endpoint, openai_base_url=base))
+            judged = replies.judge_models(self._world.http.send(request))
+            self._listed[asked] = judged.value if judged.ok else {}
+        return self._listed[asked].get(endpoint.model)
+
+
+def _verify_by_request(world: World, spec: ClientSpec, triple: Triple | None, rooms: _Rooms) -> Verified:
     if not spec.read.base_url:
         # Nothing says where its URL stands (curl's is a whole request): what is there was not looked at.
         return Verified(spec.name, "request", "skipped", t("not checked: its files are not read back; start it once"))
     if triple is None or not triple.base_url or not triple.model:
         return Verified(spec.name, "request", "skipped", t("its files hold no base URL and model of ours"))
-    request, _ = request_as_client(spec, triple)
+    request, endpoint = request_as_client(spec, triple)
     reply = world.http.send(request)
     judged = _judge(spec, request, reply)
     detail = judged.detail
     if not judged.ok and triple.base_urls:
         detail = t("{detail} (from {source})", detail=judged.detail, source=triple.base_urls[0].source)
+    status: VerifyStatus = "ok" if judged.ok else "failed"
+    room = rooms(spec, endpoint) if judged.ok else None
+    if room is not None and room <= spec.first_request_tokens:
+        status = "context"
+        detail = t(
+            "a short request is answered; its own first one is about {first} tokens, and the context holds {room}",
+            first=spec.first_request_tokens,
+            room=room,
+        )
     return Verified(
         spec.name,
         "request",
-        "ok" if judged.ok else "failed",
+        status,
         detail,
         f"{request.method} {request.url}",
         reply.elapsed_s,
@@ -130,14 +168,8 @@ def _verify_by_request(world: World, spec: ClientSpec, triple: Triple | None) ->
 
 
 def _judge(spec: ClientSpec, request: HttpRequest, reply: HttpReply | HttpFailure) -> Judged:
-    if spec.protocol == "messages":
-        judged = replies.judge_messages(reply)
-    elif spec.protocol == "responses":
-        judged = replies.judge_responses(reply)
-    elif request.json_body.get("stream"):
-        judged = replies.judge_chat_stream(reply)
-    else:
-        judged = replies.judge_chat(reply)
+    whole, streamed = _JUDGES[spec.protocol]
+    judged = (streamed if request.json_body.get("stream") else whole)(reply)
     # A model may spend the few tokens of the question on reasoning or on a tool call: the road is proved all the same.
     return Judged("", judged.detail, judged.value) if judged.trouble in ("empty-content", "no-usage") else judged
 

@@ -101,8 +101,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 200, {"object": "list", "data": [{"id": SERVED, "max_model_len": LENGTH, "owned_by": "vllm"}]}
         text = [{"type": "output_text", "text": "ready"}]
         answers: dict[str, object] = {
-            "/v1/responses": {"status": "completed", "output": [{"type": "message", "content": text}]},
-            "/v1/messages": {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "ready"}]},
+            "/v1/responses": streamed({"type": "response.completed"})
+            if body.get("stream")
+            else {"status": "completed", "output": [{"type": "message", "content": text}]},
+            "/v1/messages": streamed({"type": "message_start"}, {"type": "message_stop"})
+            if body.get("stream")
+            else {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "ready"}]},
             "/v1/messages/count_tokens": {"input_tokens": 5},
         }
         if path == "/v1/chat/completions":
@@ -112,9 +116,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = answer
 
 
+def streamed(*events: dict) -> str:
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+
+
 def chat(body: dict) -> object:
     if body.get("stream"):
-        chunk = {"choices": [{"index": 0, "delta": {"content": "ready"}}]}
+        chunk = {"choices": [{"index": 0, "delta": {"content": "ready"}, "finish_reason": "stop"}]}
         usage = {"choices": [], "usage": {"completion_tokens": 1}}
         return f"data: {json.dumps(chunk)}\n\ndata: {json.dumps(usage)}\n\ndata: [DONE]\n\n"
     message: dict = {"role": "assistant", "content": "ready"}

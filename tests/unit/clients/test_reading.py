@@ -111,6 +111,41 @@ def test_files_of_our_own_do_not_make_a_client_installed(home: Any, endpoint: An
     assert [spec.name for spec in installed_clients(home.world) if spec not in before] == ["codex"]
 
 
+@pytest.mark.parametrize("name", ["codex", "claude-code", "opencode", "aider", "openai-sdk", "anthropic-sdk"])
+def test_verify_asks_for_a_stream_where_the_client_does(name: str, home: Any) -> None:
+    home.apply(name)
+    request, _ = request_as_client(load_clients(home.world)[name].spec, triple(home, name))
+    assert bool(request.json_body.get("stream")) == (name not in ("openai-sdk", "anthropic-sdk"))
+
+
+def listing(home: Any, room: int) -> None:
+    """The endpoint answers Codex, and says how many tokens it holds."""
+    stream = 'data: {"type": "response.output_text.delta", "delta": "hi"}\n\ndata: {"type": "response.completed"}\n\n'
+    home.network.replies["http://127.0.0.1:8000/v1/responses"] = (200, stream)
+    listed = {"data": [{"id": "Qwen/Qwen3-8B", "max_model_len": room}]}
+    home.network.replies["http://127.0.0.1:8000/v1/models"] = (200, listed)
+
+
+@pytest.mark.parametrize(("room", "status"), [(8192, "context"), (12400, "context"), (32768, "ok")])
+def test_a_client_whose_first_request_is_longer_than_the_context_is_not_verified(
+    room: int, status: str, home: Any
+) -> None:
+    home.apply("codex")
+    listing(home, room)
+    (verified,) = verify_clients(home.world, home.screen, ())
+    assert verified.status == status
+    assert ("about 12400 tokens, and the context holds" in verified.detail) == (status == "context")
+    assert ("[ok] Codex CLI: its own request" in home.said) == (status == "ok")
+
+
+def test_a_client_that_streams_is_not_verified_by_an_endpoint_that_answers_whole_requests_only(home: Any) -> None:
+    home.apply("codex")
+    home.network.replies["http://127.0.0.1:8000/v1/responses"] = (200, {"status": "completed", "output": [{}]})
+    (verified,) = verify_clients(home.world, home.screen, ())
+    assert verified.status == "failed"
+    assert "asked for a stream" in verified.detail
+
+
 @pytest.mark.parametrize(
     ("name", "path", "header"),
     [

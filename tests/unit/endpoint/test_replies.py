@@ -65,15 +65,17 @@ def sse(*events: Any, done: bool = True) -> HttpReply:
 
 
 DELTA = {"choices": [{"delta": {"content": "rea"}}]}
+LAST = {"choices": [{"delta": {"content": "dy"}, "finish_reason": "stop"}]}
 USAGE = {"choices": [], "usage": {"completion_tokens": 2}}
 
 
 @pytest.mark.parametrize(
     ("given", "trouble"),
     [
-        pytest.param(sse(DELTA, DELTA, USAGE), "", id="fine"),
-        pytest.param(sse(DELTA, DELTA), "no-usage", id="no-usage"),
-        pytest.param(sse(DELTA, USAGE, done=False), "cut", id="no-done"),
+        pytest.param(sse(DELTA, LAST, USAGE), "", id="fine"),
+        pytest.param(sse(DELTA, LAST), "no-usage", id="no-usage"),
+        pytest.param(sse(DELTA, LAST, USAGE, done=False), "cut", id="no-done"),
+        pytest.param(sse(DELTA, DELTA, USAGE), "cut", id="no-finish-reason"),
         pytest.param(sse(USAGE), "no-choices", id="no-choices-at-all"),
         pytest.param(sse({"error": {"message": "boom"}}), "error-in-body", id="error-inside"),
         pytest.param(reply(GOOD), "json-instead-of-stream", id="json"),
@@ -81,6 +83,47 @@ USAGE = {"choices": [], "usage": {"completion_tokens": 2}}
 )
 def test_a_stream_is_fine_with_choices_usage_and_an_end(given: HttpReply, trouble: str) -> None:
     assert replies.judge_chat_stream(given).trouble == trouble
+
+
+SAID = {"type": "response.output_text.delta", "delta": "ready"}
+OVERLOADED = {"error": {"type": "overloaded_error", "message": "busy"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "trouble", "text"),
+    [
+        pytest.param(sse(SAID, {"type": "response.completed"}, done=False), "", "ready", id="fine"),
+        pytest.param(sse(SAID, {"type": "response.incomplete"}, done=False), "", "ready", id="tokens-used-up"),
+        pytest.param(sse(SAID), "cut", None, id="no-response.completed"),
+        pytest.param(sse({"type": "response.failed", "response": OVERLOADED}), "error-in-body", None, id="failed"),
+        pytest.param(reply({"status": "completed"}), "json-instead-of-stream", None, id="json"),
+        pytest.param(reply({"error": {"message": "x"}}, status=500), "error-status", None, id="500"),
+    ],
+)
+def test_a_responses_stream_is_fine_when_the_response_is_completed(
+    given: HttpReply, trouble: str, text: str | None
+) -> None:
+    judged = replies.judge_responses_stream(given)
+    assert (judged.trouble, judged.value) == (trouble, text)
+
+
+START, STOP = {"type": "message_start"}, {"type": "message_stop"}
+PIECE = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "ready"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "trouble", "text"),
+    [
+        pytest.param(sse(START, PIECE, STOP, done=False), "", "ready", id="fine"),
+        pytest.param(sse(START, PIECE), "cut", None, id="no-message_stop"),
+        pytest.param(sse(START, {"type": "error", **OVERLOADED}), "error-in-body", None, id="error-inside"),
+        pytest.param(sse(DELTA, LAST, USAGE), "not-a-message", None, id="chunks-of-chat"),
+        pytest.param(reply({"type": "message", "content": []}), "json-instead-of-stream", None, id="json"),
+    ],
+)
+def test_a_message_stream_is_fine_when_the_message_stops(given: HttpReply, trouble: str, text: str | None) -> None:
+    judged = replies.judge_messages_stream(given)
+    assert (judged.trouble, judged.value) == (trouble, text)
 
 
 @pytest.mark.parametrize(
@@ -104,10 +147,10 @@ def test_a_model_list_tells_each_context() -> None:
 
 
 def test_what_a_stream_held_is_said_in_the_user_s_language() -> None:
-    body = b'data: {"choices": [{"delta": {"content": "hi"}}], "usage": {"completion_tokens": 1}}\n\ndata: [DONE]\n\n'
+    given = sse({**LAST, "usage": {"completion_tokens": 1}})
     use_translation(lambda text: text.replace("tokens in", "token,"))
     try:
-        judged = replies.judge_chat_stream(reply(body, kind="text/event-stream"))
+        judged = replies.judge_chat_stream(given)
     finally:
         use_translation(None)
     assert judged.detail == "1 token, 1 chunks"

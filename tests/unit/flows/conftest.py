@@ -79,7 +79,7 @@ def vllm_like(server: TinyEndpoint, *, key: str, model: str = "m", context: int 
 
     def chat(headers: dict[str, str], body: dict[str, Any]) -> Answer:
         if body.get("stream"):
-            chunk = {"choices": [{"index": 0, "delta": {"content": "ready"}}]}
+            chunk = {"choices": [{"index": 0, "delta": {"content": "ready"}, "finish_reason": "stop"}]}
             usage = {"choices": [], "usage": {"completion_tokens": 1}}
             return 200, f"data: {json.dumps(chunk)}\n\ndata: {json.dumps(usage)}\n\ndata: [DONE]\n\n"
         message: dict[str, Any] = {"role": "assistant", "content": "ready"}
@@ -88,6 +88,10 @@ def vllm_like(server: TinyEndpoint, *, key: str, model: str = "m", context: int 
             message = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": function}]}
         return 200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
 
+    def answer_of(whole: Any, *events: dict[str, Any]) -> Route:
+        streamed = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+        return guarded(lambda headers, body: (200, streamed if body.get("stream") else whole))
+
     listed = {"object": "list", "data": [{"id": model, "max_model_len": context, "owned_by": "vllm"}]}
     output = [{"type": "message", "content": [{"type": "output_text", "text": "ready"}]}]
     message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "ready"}]}
@@ -95,8 +99,17 @@ def vllm_like(server: TinyEndpoint, *, key: str, model: str = "m", context: int 
         "GET /version": lambda headers, body: (200, {"version": "0.32.0"}),
         "GET /v1/models": guarded(lambda headers, body: (200, listed)),
         "POST /v1/chat/completions": guarded(chat),
-        "POST /v1/responses": guarded(lambda headers, body: (200, {"status": "completed", "output": output})),
-        "POST /v1/messages": guarded(lambda headers, body: (200, message)),
+        "POST /v1/responses": answer_of(
+            {"status": "completed", "output": output},
+            {"type": "response.output_text.delta", "delta": "ready"},
+            {"type": "response.completed", "response": {"status": "completed", "output": output}},
+        ),
+        "POST /v1/messages": answer_of(
+            message,
+            {"type": "message_start", "message": message | {"content": []}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "ready"}},
+            {"type": "message_stop"},
+        ),
         "POST /v1/messages/count_tokens": guarded(lambda headers, body: (200, {"input_tokens": 5})),
     }
 
