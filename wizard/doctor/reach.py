@@ -151,7 +151,12 @@ def _judge_reach(seen: Observations) -> Reach:
     tried: dict[str, Seen] = {}
     for exchange in seen.exchanges:
         if exchange.probe.startswith("main@"):
-            tried[exchange.probe[5:]] = judged(seen, exchange, wire)
+            reply = judged(seen, exchange, wire)
+            same = main is not None and main.grade == "absent" and reply.status == main.status == 404
+            # A server that says at one path that there is nothing says the same in the same words at another.
+            tried[exchange.probe[5:]] = (
+                replace(reply, grade="absent", family="path") if same and reply.family == "other" else reply
+            )
     base, kind, best = _choose(target, main, tried)
     auth, better = _auth(seen, target, wire, best)
     models, listed_at = _models(seen, target, base, direct)

@@ -1462,3 +1462,20 @@ def test_what_is_refused_without_a_word_is_told_by_what_is_not(
 ) -> None:
     diagnosis = examined(patient, models(), route, messages(), responses(), chat())
     assert [finding.code for finding in diagnosis.findings if finding.severity == "error"][:1] == [code]
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        pytest.param(Route("*", error("E4711"), 404), id="in-unknown-words"),
+        pytest.param(Route("*", "", 302, headers=(("location", "/login"),)), id="by-a-redirect"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("patient", "code"), [(CODEX, "endpoint-unsupported-responses"), (CLAUDE, "endpoint-unsupported-messages")]
+)
+def test_a_server_that_says_everywhere_that_there_is_nothing_lacks_the_protocol(
+    examined: Examined, patient: Patient, code: str, nothing: Route
+) -> None:
+    diagnosis = examined(patient, models(), chat(), default=nothing)
+    assert [finding.code for finding in diagnosis.findings if finding.severity == "error"] == [code]

@@ -185,7 +185,7 @@ def _is_api_path(configured: str, base: str) -> bool:
 def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
     main = reach.main
     assert main is not None
-    early = _prefix_shift(seen) or _redirected(main) or _silent(main)
+    early = _prefix_shift(seen) or _silent(main)
     if early is not None:
         return early
     other = next(
@@ -214,6 +214,9 @@ def _nowhere(seen: Observations, reach: Reach, target: Target) -> Verdict:
             evidence(main),
             evidence(other or seen.exchange("models")),
         )
+    redirected = _redirected(main)
+    if redirected is not None:
+        return redirected
     routes = _routes(seen)
     if routes:
         return found(
@@ -295,7 +298,7 @@ def _redirected(main: Seen) -> Problem | None:
 
 def _silent(main: Seen) -> Problem | None:
     """Nothing in the body, or a page that only repeats the status."""
-    if main.status < 400 and main.body and main.body.form == "empty":
+    if main.status < 300 and main.body and main.body.form == "empty":
         return found(
             "broken-response-body", t("Status {status}, and the body is empty.", status=main.status), evidence(main)
         )
