@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from wizard.clients.fit import NO_ROOM
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpFailure
 from wizard.endpoint.model import Endpoint, Profile
@@ -45,7 +44,7 @@ from wizard.ui.questions import BackRequested, Choice, Questions
 from wizard.ui.screen import Screen
 
 if TYPE_CHECKING:
-    from wizard.flows.clients import Applied
+    from wizard.clients.spec import ClientSpec
     from wizard.flows.endpoints import Observed
     from wizard.flows.init_hub import Measured
     from wizard.flows.init_model import OtherWay
@@ -133,7 +132,7 @@ class InitFlow:
         self.endpoint: Endpoint | None = None
         self.profile: Profile | None = None
         self.written: tuple[str, ...] = ()
-        self.no_room: tuple[Applied, ...] = ()
+        self.left_out: tuple[ClientSpec, ...] = ()
         self._with_hub: tuple[str, World] | None = None
 
     @property
@@ -259,7 +258,7 @@ class InitFlow:
         """None: an answer that was taken back takes its key with it."""
         if key is not None:
             self._world.secrets.put(name, key)
-        elif self._world.secrets.get(f"store:{name}") is not None:
+        elif name in self._world.secrets.names():  # which asks no keyring, and so nobody to unlock one
             self._world.secrets.forget(name)
 
     def _forget(self) -> None:
@@ -302,9 +301,10 @@ class InitFlow:
             self.key = self._world.secrets.get(f"store:{_KEY_NAME}")
             if self.key is None:
                 del kept["key"]
-        token = self._world.secrets.get(f"store:{_HUB_TOKEN_NAME}")
-        if token is not None:
-            self._use_hub_token(token)
+        if _HUB_TOKEN_NAME in self._world.secrets.names():
+            token = self._world.secrets.get(f"store:{_HUB_TOKEN_NAME}")
+            if token is not None:
+                self._use_hub_token(token)
         self.road = self.road.resumed(kept)
 
     def _adopt(self) -> None:
@@ -918,7 +918,7 @@ class InitFlow:
 
     def _plan(self) -> None:
         """What would be started, shown before anything is installed, fetched or started for it."""
-        from wizard.flows.download import token_environment
+        from wizard.flows.download import TOKEN_NAME, token_environment
         from wizard.flows.plan import machine_name, show_choice
         from wizard.flows.runtime import find_runtime, given_runtime
         from wizard.flows.serve_model import plan_ahead
@@ -928,7 +928,7 @@ class InitFlow:
             self._did("plan")
             return
         # A token of an earlier run is asked for no second time, for the model's facts neither.
-        known = token_environment(self._world)
+        known = token_environment(self._world) if TOKEN_NAME in self._world.secrets.names() else {}
         if known:
             self._world = replace(self._world, env={**self._world.env, **known})
             self._with_hub = None
@@ -1101,10 +1101,11 @@ class InitFlow:
         from wizard.flows.clients import apply_clients
 
         assert self.endpoint is not None
-        clients = self.road.words("clients")
-        self.written, self.no_room = (), ()
-        if clients:
+        self.written = ()
+        if self.road.words("clients"):
             self.screen.title(t("Client files"))
+        clients = self._with_an_answer(self.endpoint.max_model_len)
+        if clients:
             with self._station("clients"):
                 applied = apply_clients(
                     self.world,
@@ -1117,10 +1118,34 @@ class InitFlow:
                     confirm=lambda text: self.questions.confirm("--yes", text, may_go_back=self.road.can_go_back),
                 )
             self.journey.document["clients"] = [one.as_json() for one in applied]
-            written = tuple(one for one in applied if one.status in ("applied", "unchanged"))
-            self.written = tuple(one.client for one in written)
-            self.no_room = tuple(one for one in written if any(p.code == NO_ROOM for p in one.problems))
+            self.written = tuple(one.client for one in applied if one.status in ("applied", "unchanged"))
         self._did("apply")
+
+    def _with_an_answer(self, room: int | None) -> tuple[str, ...]:
+        """The chosen clients without those that cannot get one answer in this context, which may have worked with what
+        their files say now: they were named, or are chosen once more after that was said."""
+        from wizard.flows.init_room import nobody_answers, say_left_out, without_answer
+
+        chosen = self.road.words("clients")
+        named = self.road.given.get("clients")
+        silent = without_answer(self.world, chosen, room)
+        self.left_out = tuple(spec for spec in silent if not (isinstance(named, tuple) and spec.name in named))
+        if not self.left_out or room is None:
+            return chosen
+        say_left_out(self.screen, self.left_out, room)
+        if self.questions.may_ask:
+            rows = [Choice(spec.name, spec.title) for spec in self.left_out]
+            question = t("Write the files of any of these all the same?")
+            wanted = self.questions.several("--client NAME", question, rows, (), may_go_back=self.road.can_go_back)
+            self.left_out = tuple(spec for spec in self.left_out if spec.name not in wanted)
+        out = {spec.name for spec in self.left_out}
+        self.journey.document["left_out"] = sorted(out)
+        rest = tuple(name for name in chosen if name not in out)
+        if not rest and not self.manner.dry_run and not self.questions.may_ask:
+            problem = nobody_answers(self.left_out, room)
+            self.journey.problems.append(problem)
+            self.screen.problem(problem)
+        return rest
 
     def _verify(self) -> None:
         """Each client's own request, from the file just written. For one that fails: its cause, and ways on; the road
@@ -1170,7 +1195,6 @@ class InitFlow:
         if chosen == "restore":
             restore_clients(self.world, self.screen, failed, yes=True)
             self.written = tuple(name for name in self.written if name not in failed)
-            self.no_room = tuple(one for one in self.no_room if one.client not in failed)
         return chosen != "retry"
 
     def _finish(self) -> None:
@@ -1183,7 +1207,7 @@ class InitFlow:
             kept = {name: answer for name, answer in self.road.kept().items() if name not in ("key", "agree")}
             self._world.files.write_private(self.manner.save_to.expanduser(), render_answers(kept).encode())
             self.screen.step("ok", t("answers saved; `llm-setup init --answers FILE` gives them again"))
-        self._say_no_room()
+        self._say_outlook()
         self.screen.title(t("What now"))
         served = self.profile is not None and self.profile.server
         rows = (
@@ -1201,21 +1225,11 @@ class InitFlow:
             else:
                 self.screen.line(f"    {pad(command, width)}   {what}")
 
-    def _say_no_room(self) -> None:
-        """Last of all, since it stands against the good news above: whose files are written, and will not do yet."""
-        if not self.no_room:
-            return
-        titles = ", ".join(one.title for one in self.no_room)
-        told = t(
-            "{clients}: the files are written, but the context of this server is too small for real work with them. "
-            "Nothing more is to be done to the files: serve a model with more room, and run `llm-setup init` again.",
-            clients=titles,
-        )
-        self.screen.line()
-        self.screen.step("warning", told)
-        command = " ".join(("llm-setup models", *(f"--for {one.client}" for one in self.no_room)))
-        for line in self.screen.command(command, "    $ "):
-            self.screen.line(line)
+    def _say_outlook(self) -> None:
+        from wizard.flows.init_room import look_out, say_outlook
+
+        room = self.endpoint.max_model_len if self.endpoint is not None else None
+        say_outlook(self.screen, look_out(self.world, self.written, self.left_out, room))
 
     @contextmanager
     def _station(self, name: str) -> Iterator[None]:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from wizard.effects.paths import remembered_hub
+from wizard.effects.secrets import SecretStore
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.flows.init import InitFlow, LeftError, _way_title
 from wizard.flows.init_road import Answer, WayOut
@@ -221,6 +222,19 @@ def test_the_ways_on_are_whole_on_forty_columns(language: str) -> None:
     finally:
         use_language("en", {})
     assert all(display_width(title) <= 34 for title in titles), titles
+
+
+class NobodysKeyring(SecretStore):
+    """Asked for a key, it would ask somebody to unlock it."""
+
+    def get(self, reference: str) -> Any:
+        raise AssertionError(f"the keyring was asked for {reference}")
+
+
+def test_a_road_without_a_key_asks_no_keyring(start: Any, world: Any) -> None:
+    world.__dict__["secrets"] = NobodysKeyring(world.files, world.paths.state / "secrets.json", world.env)
+    flow, _ = start(USUAL, [("Which model?", first), ("Go on?", interrupt)], hub="huggingface")
+    assert flow.plan is not None
 
 
 def test_leaving_at_a_problem_keeps_the_answers(start: Any, world: Any) -> None:
