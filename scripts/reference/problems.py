@@ -72,23 +72,37 @@ def _raised() -> tuple[Page, ...]:
 
 def _raised_in_sources() -> Iterator[Page]:
     for path in sorted((ROOT / "wizard").rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(call, ast.Call) or _name(call.func) not in ("Problem", "usage_error"):
-                continue
-            texts = [_literal(argument) for argument in call.args]
-            if len(texts) < 2 or not isinstance(call.args[0], ast.Constant) or not texts[1]:
-                continue
-            by_name = {word.arg: word.value for word in call.keywords}
-            why = _literal(by_name["why"]) if "why" in by_name else ""
-            fix = ""
-            if _name(call.func) == "Problem":
-                why = why or (texts[2] if len(texts) > 2 else "")
-                remedy = by_name.get("fix")
-                if isinstance(remedy, ast.Call) and remedy.args:
-                    fix = _literal(remedy.args[0])
-            elif len(texts) > 2:
-                fix = texts[2]
-            yield Page(texts[0], texts[1], why, fix, met="commands")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for scope in (*(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), tree):
+            yield from _raised_in(scope)
+
+
+def _raised_in(scope: ast.AST) -> Iterator[Page]:
+    """The problems made in a function, or at the module's level; a text may stand in a name that is set there."""
+    named: dict[str, str] = {}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named.setdefault(node.targets[0].id, _literal(node.value))
+
+    def text(node: ast.expr) -> str:
+        return _literal(node) or (named.get(node.id, "") if isinstance(node, ast.Name) else "")
+
+    for call in ast.walk(scope):
+        if not isinstance(call, ast.Call) or _name(call.func) not in ("Problem", "usage_error"):
+            continue
+        texts = [text(argument) for argument in call.args]
+        if len(texts) < 2 or not isinstance(call.args[0], ast.Constant) or not texts[1]:
+            continue
+        by_name = {word.arg: word.value for word in call.keywords}
+        why = text(by_name["why"]) if "why" in by_name else ""
+        fix = ""
+        if _name(call.func) == "Problem":
+            why = why or (texts[2] if len(texts) > 2 else "")
+            remedy = by_name.get("fix") or (call.args[4] if len(call.args) > 4 else None)
+            fix = text(remedy) if remedy is not None else ""
+        elif len(texts) > 2:
+            fix = texts[2]
+        yield Page(texts[0], texts[1], why, fix, met="commands")
 
 
 def _name(node: ast.expr) -> str:
@@ -96,8 +110,8 @@ def _name(node: ast.expr) -> str:
 
 
 def _literal(node: ast.expr) -> str:
-    """The text of a literal, or of the literal inside `t(...)`; empty for anything else."""
-    if isinstance(node, ast.Call) and _name(node.func) == "t" and node.args:
+    """The text of a literal, or of the literal inside `t(...)` or `Fix(...)`; empty for anything else."""
+    while isinstance(node, ast.Call) and _name(node.func) in ("t", "Fix") and node.args:
         node = node.args[0]
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
