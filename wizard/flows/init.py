@@ -843,14 +843,15 @@ class InitFlow:
         )
         self._did("connect")
 
-    def _profile_name(self, url: str) -> str:
-        """Under which the endpoint is remembered. A name that was given and is another endpoint's is asked about."""
+    def _profile_name(self, url: str, server: str = "") -> str:
+        """Under which the endpoint is remembered. A name that was given and is another endpoint's is asked about.
+        server: ours that is there, whose port may be another than last time."""
         known = self.world.profiles.load().by_name
         free = free_profile_name(url, known)
         wanted = self.road.text("profile")
         if not wanted:
             return free
-        if wanted not in known or _same_base(known[wanted], url):
+        if wanted not in known or _same_base(known[wanted], url) or (server and known[wanted].server == server):
             return wanted
         old = known[wanted].openai_base_url
         if self.questions.may_ask:
@@ -970,7 +971,7 @@ class InitFlow:
             "log": record.log,
         }
         self.profile = Profile(
-            name=self.road.text("profile") or record.name,
+            name=self._profile_name(f"{record.url}/v1", record.name) if self.road.text("profile") else record.name,
             openai_base_url=f"{record.url}/v1",
             anthropic_base_url=record.url,
             model=record.served_name,

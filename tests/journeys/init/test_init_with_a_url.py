@@ -190,6 +190,24 @@ def test_a_name_that_is_another_endpoints_is_asked_about(
     assert json.loads(profiles.read_text())["profiles"]["mine"]["openai_base_url"] == f"{another.url}/v1"
 
 
+def test_a_server_here_takes_no_name_of_another_endpoint_unasked(
+    llm_setup: Any, on_terminal: Any, endpoint: Any, machine: Any, home: Path
+) -> None:
+    profiles = home / "own/state/profiles.json"
+    given = ("--base-url", endpoint.url, "--client", "none", "--profile", "mine")
+    assert llm_setup("init", "--yes", *given, LLM_SETUP_API_KEY=KEY).returncode == 0
+    argv = ("--vllm", str(machine.vllm), "--client", "none", "--here", "--model", "embedded", "--profile", "mine")
+    terminal = on_terminal("init", *argv)
+    terminal.sees("Go on?", "Take another model").enter()
+    terminal.sees(f"The profile `mine` is {endpoint.url}/v1", "Replace it").down().enter()
+    terminal.sees("What now").ends()
+    assert json.loads(profiles.read_text())["profiles"]["mine"]["server"] == "local"
+    # Its own name is asked about no second time.
+    again = llm_setup("init", "--yes", *argv)
+    assert again.returncode == 0, again.stderr
+    assert "is replaced" not in again.stdout
+
+
 def test_what_a_client_lacks_on_this_server_is_the_last_word_on_its_files(llm_setup: Any, another: Any) -> None:
     vllm_like(another, key=KEY, model="tiny", context=8192)
     done = llm_setup("init", "--yes", "--base-url", another.url, "--client", "codex", "--client", "shell")
