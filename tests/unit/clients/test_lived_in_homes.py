@@ -113,6 +113,13 @@ def test_claude_gets_a_bearer_token_and_never_an_api_key(home: Any) -> None:
     assert json.loads((home.path / ".claude.json").read_text()) == {"hasCompletedOnboarding": True}
 
 
+def test_a_cloud_that_claude_goes_to_instead_is_said(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"CLAUDE_CODE_USE_BEDROCK": "1"})
+    assert codes(home.apply("claude-code")) == ["settings-override-env"]
+    home.env["CLAUDE_CODE_USE_BEDROCK"] = "0"
+    assert codes(home.apply("claude-code")) == []
+
+
 def test_project_settings_that_win_over_the_users_are_said(home: Any) -> None:
     settings = home.project / ".claude/settings.json"
     settings.parent.mkdir()
@@ -199,6 +206,27 @@ def test_variables_that_move_a_clients_folder_are_followed(make_home: Any, tmp_p
     assert (tmp_path / "codex/config.toml").exists()
     assert (tmp_path / "xdg/opencode/opencode.json").exists()
     assert not (home.path / ".codex").exists()
+
+
+def test_qwen_s_moved_folder_is_followed(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"QWEN_HOME": str(tmp_path / "qwen")})
+    home.apply("qwen")
+    assert sorted(path.name for path in (tmp_path / "qwen").iterdir()) == [".env", "settings.json"]
+    assert not (home.path / ".qwen").exists()
+
+
+@pytest.mark.parametrize(("name", "variable"), [("opencode", "OPENCODE_CONFIG"), ("kilo", "KILO_CONFIG")])
+def test_a_file_that_a_variable_names_before_ours_is_said(
+    name: str, variable: str, make_home: Any, tmp_path: Path
+) -> None:
+    named = tmp_path / "named.json"
+    home = make_home(tmp_path, {variable: str(named)})
+    named.write_text('{"theme": "dark"}')
+    assert codes(home.apply(name)) == []
+    named.write_text('{"model": "a/b", "provider": {"a": {"options": {"baseURL": "http://elsewhere/v1"}}}}')
+    problems = home.apply(name)[0].problems
+    assert [problem.code for problem in problems] == 2 * ["settings-override-env"]
+    assert str(named) in problems[0].what
 
 
 def test_continue_takes_ours_first_and_keeps_the_rest(home: Any) -> None:
