@@ -77,6 +77,8 @@ def command(
         from wizard.flows.watch_doctor import watch
 
         report = watch(app.world, app.screen, options)
+        if app.screen.as_json:
+            app.screen.document(report.as_json())
         return ExitCode.PROBLEM if report.diagnosis.status == "error" else ExitCode.FINE
     report = run_doctor(app.world, app.screen, options)
     if report_file:

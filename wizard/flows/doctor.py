@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from wizard.clients.read import ClientLimits
 from wizard.doctor.checks.way import BASE_URL_CHECK
-from wizard.doctor.engine import CheckResult, Diagnosis, conclude, examine, run_check
+from wizard.doctor.engine import CheckResult, Diagnosis, all_checks, conclude, examine, run_check
 from wizard.doctor.manners import manner_of, wire_of
 from wizard.doctor.observations import (
     AuthStyle,
@@ -112,7 +112,15 @@ def _check_json(result: CheckResult) -> dict[str, Any]:
 
 
 def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
-    """Examine and judge. Writes nothing; sends nothing with `offline`."""
+    """Examine and judge. Writes nothing; sends nothing with `offline`. ProblemError: a check was named that is none."""
+    known = [check.id for check in all_checks()]
+    unknown = [name for name in options.only if name not in known]
+    if unknown:
+        raise usage_error(
+            "unknown-check",
+            t("There is no check `{name}`.", name=unknown[0]),
+            t("Checks: {names}.", names=", ".join(sorted(known))),
+        )
     shared = observe(world, options)
     targets = shared.targets if options.every else shared.targets[:_MAX_ENDPOINTS_UNASKED]
     endpoints: tuple[Observations, ...]

@@ -348,6 +348,12 @@ def test_what_is_no_url_is_not_traced(doctor: Doctor, url: str) -> None:
     assert "[base-url-invalid]" in ended.err
 
 
+def test_watch_with_json_ends_with_one_document(doctor: Doctor, endpoint: TinyEndpoint) -> None:
+    ended = doctor(*chat_of(endpoint.url), "--watch")
+    assert ended.document["status"] in ("ok", "warning")
+    assert ended.code == 0
+
+
 def test_watch_stays_until_it_works(home: Path, endpoint: TinyEndpoint) -> None:
     file = codex_file(home, endpoint.url)
     env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "LLM_SETUP_HOME": str(home / "own"), "LANG": "C.UTF-8"}

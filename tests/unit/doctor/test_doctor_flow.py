@@ -160,6 +160,12 @@ def test_a_log_that_says_nothing_is_not_well(doctor: Doctor, tmp_path: Path, raw
     assert raised.value.problem.code == code
 
 
+def test_a_check_that_is_none_is_no_success(doctor: Doctor) -> None:
+    with pytest.raises(ProblemError) as raised:
+        doctor(DoctorOptions(base_url=f"{HOST}/v1", model="m", only=("keys",)))
+    assert raised.value.problem.code == "unknown-check"
+
+
 def test_an_error_text_of_several_causes_names_them_as_guesses(doctor: Doctor) -> None:
     _, last = doctor(DoctorOptions(error="404 page not found"), env={"LLM_SETUP_API_KEY": ""})
     assert last.startswith("Most likely: ")
