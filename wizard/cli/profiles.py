@@ -97,7 +97,7 @@ def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, 
     """Add or replace a profile. The key comes from LLM_SETUP_API_KEY, a file, or a hidden question."""
     from dataclasses import replace
 
-    from wizard.flows.endpoints import ask_key, given_key, observe_endpoint, preset_url
+    from wizard.flows.endpoints import ask_key, given_key, observe_and_doubt, preset_url
     from wizard.flows.profiles import add_profile, profile_row
     from wizard.problems import usage_error
 
@@ -113,15 +113,16 @@ def add_command(app: App, name: str, preset: str, key_env: str, activate: bool, 
     key = given_key(app.world, app.screen, options)
     if key is None and not key_env:
         key = ask_key(app.screen, may_ask=app.may_ask)
-    endpoint = observe_endpoint(app.world, app.screen, options, key)
+    endpoint, doubt = observe_and_doubt(app.world, app.screen, options, key)
     profile = add_profile(app.world, name, endpoint, key_variable=key_env, activate=activate)
     row = profile_row(app.world, profile, app.world.profiles.load())
     if app.screen.as_json:
-        app.screen.document({"status": "ok", "profile": row})
+        app.screen.document({"status": "warning" if doubt else "ok", "profile": row})
     else:
+        title = t("{name}: saved all the same", name=name) if doubt else name
         app.screen.step(
-            "ok",
-            f"{name}: {endpoint.openai_base_url}  {endpoint.model}",
+            "warning" if doubt else "ok",
+            f"{title}: {endpoint.openai_base_url}  {endpoint.model}",
             t("key {key} in {place}", key=t(row["key"]), place=row["key_place"] or "-"),
         )
     return ExitCode.FINE

@@ -14,7 +14,7 @@ from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.endpoint.model import Capability, Endpoint
 from wizard.endpoint.presets import all_presets
 from wizard.endpoint.replies import judge_models
-from wizard.endpoint.requests import auth_headers
+from wizard.endpoint.requests import auth_headers, models_request
 from wizard.endpoint.urls import without_version
 from wizard.flows.profiles import active_profile, no_endpoint, resolve_key
 from wizard.i18n import t
@@ -26,6 +26,7 @@ KEY_VARIABLE = "LLM_SETUP_API_KEY"
 _LONGEST_KEY_BYTES = 65_536
 _PROBE_TIMEOUT_S = 10.0
 _PROBE_CONNECT_TIMEOUT_S = 4.0
+_NAMES_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,19 +196,63 @@ def observe_endpoint(world: World, screen: Screen, options: EndpointOptions, key
 
     Raises a usage problem for what is no URL, and where no model is named and the endpoint serves none or several.
     """
+    return observe_and_doubt(world, screen, options, key)[0]
+
+
+def observe_and_doubt(
+    world: World, screen: Screen, options: EndpointOptions, key: Secret | None
+) -> tuple[Endpoint, str]:
+    """The same, and what speaks against a client's getting an answer there, which was shown; empty: nothing did."""
     seen = observe_url(world, options.base_url, key, offline=options.offline)
     if seen.forms.pasted:
         say_pasted(screen, seen.forms.pasted)
     endpoint = seen.endpoint(options.model or seen.forms.model or only_model(seen.names, seen.unproved), key)
     known = seen.forms.preset
+    doubt = ""
     # Where a service is documented to list no models, that it lists none says nothing.
     if seen.unproved and (known is None or "models" in known.speaks or seen.failure is not None):
-        screen.step(
-            "warning",
-            t("{url} did not list its models: taken as it is, not proved.", url=seen.openai_base_url),
-            redact(seen.unproved),
-        )
-    return replace(endpoint, max_model_len=options.context_tokens or endpoint.max_model_len)
+        doubt = _unlisted(endpoint, seen.unproved, failed=seen.failure is not None, key_refused=seen.key_refused)
+    elif seen.models is not None:
+        doubt = _missing(endpoint, seen.names)
+    if doubt:
+        screen.step("warning", doubt)
+    return replace(endpoint, max_model_len=options.context_tokens or endpoint.max_model_len), doubt
+
+
+def find_doubt(world: World, endpoint: Endpoint, *, direct: bool = False) -> str:
+    """What speaks against a client's getting an answer from a known endpoint, by one question for its models; empty:
+    nothing does. direct: past any proxy of the environment."""
+    reply = world.http.send(replace(models_request(endpoint, timeout_s=_PROBE_CONNECT_TIMEOUT_S), trust_env=not direct))
+    judged = judge_models(reply)
+    if judged.ok:
+        return _missing(endpoint, tuple(judged.value))
+    if isinstance(reply, HttpReply) and reply.status == 404:
+        return ""  # some gateways list no models
+    refused = isinstance(reply, HttpReply) and reply.status in (401, 403)
+    return _unlisted(endpoint, judged.detail, failed=isinstance(reply, HttpFailure), key_refused=refused)
+
+
+def _unlisted(endpoint: Endpoint, why: str, *, failed: bool, key_refused: bool) -> str:
+    url, why = endpoint.openai_base_url, redact(why)
+    if failed:
+        return t("{url} does not answer ({why}): start the server, or mend the URL.", url=url, why=why)
+    if key_refused and not endpoint.key:
+        return t("{url} wants a key, and none was given ({why}).", url=url, why=why)
+    if key_refused:
+        return t("{url} refuses the key ({why}): give the right one.", url=url, why=why)
+    return t("{url} did not list its models: taken as it is, not proved ({why}).", url=url, why=why)
+
+
+def _missing(endpoint: Endpoint, names: tuple[str, ...]) -> str:
+    if endpoint.model in names:
+        return ""
+    listed = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+    return t(
+        "{url} does not list `{model}`; it lists: {names}",
+        url=endpoint.openai_base_url,
+        model=endpoint.model,
+        names=listed or t("nothing"),
+    )
 
 
 def say_pasted(screen: Screen, suffix: str) -> None:

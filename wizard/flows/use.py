@@ -10,6 +10,7 @@ from wizard.endpoint.exchange import HttpReply
 from wizard.endpoint.model import Endpoint, Profile
 from wizard.endpoint.replies import judge_models
 from wizard.flows.clients import Applied, Confirm, applied_targets, apply_plans, edit_store
+from wizard.flows.endpoints import find_doubt
 from wizard.flows.profiles import active_profile, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
@@ -57,7 +58,8 @@ def use_profile(
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> tuple[Applied, ...]:
-    """Move the applied clients and the active profile, in one transaction."""
+    """Move the applied clients and the active profile, in one transaction. What speaks against an answer there, by one
+    question that costs nothing, is said: the switch stands all the same."""
 
     def activation() -> tuple[Change, ...]:
         before, after = world.profiles.activated(profile.name)
@@ -77,5 +79,12 @@ def use_profile(
     )
     declined = any(result.status == "would-apply" for result in results)
     if not dry_run and not declined:
-        screen.step("ok", t("Active profile: {name}", name=profile.name), profile.openai_base_url)
+        doubt = find_doubt(world, endpoint, direct=bool(profile.server))
+        if doubt:
+            screen.step("warning", doubt)
+        screen.step(
+            "warning" if doubt else "ok", t("Active profile: {name}", name=profile.name), profile.openai_base_url
+        )
+        if doubt:
+            screen.line(t("What it may be, and what to do: {command}", command="llm-setup doctor"))
     return results

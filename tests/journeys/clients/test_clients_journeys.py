@@ -16,6 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from tests.journeys.clients.conftest import KEY
 from wizard.flows.version import removal_command
 
 
@@ -138,6 +139,43 @@ def test_use_moves_all_or_none(person: Any, endpoint: Any, planted_key: str) -> 
     assert person.llm_setup("use", "tao").returncode == 1
     assert person.files() == before
     assert json.loads(person.llm_setup("profiles", "list", "--json").stdout)["active"] == "local"
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "key", "said"),
+    [
+        pytest.param("", "tiny", "sk-wrong-key-123456", "refuses the key (401 Unauthorized)", id="wrong key"),
+        pytest.param("", "tiny", "", "wants a key, and none was given", id="no key"),
+        pytest.param("", "nosuch", KEY, "does not list `nosuch`; it lists: tiny", id="wrong model"),
+        pytest.param("http://127.0.0.1:9/v1", "tiny", KEY, "does not answer (refused", id="server off"),
+    ],
+)
+def test_a_profile_that_gives_no_answer_is_saved_and_used_with_a_warning(
+    url: str, model: str, key: str, said: str, person: Any, endpoint: Any
+) -> None:
+    added = person.llm_setup("profiles", "add", "bad", "--base-url", url or endpoint.url, "--model", model, key=key)
+    used = person.llm_setup("use", "bad")
+    for ended in (added, used):
+        assert ended.returncode == 0, ended.stderr
+        assert said in ended.stdout
+        assert "✓" not in ended.stdout
+    assert "! bad: saved all the same" in added.stdout
+    assert "! Active profile: bad" in used.stdout
+    assert "llm-setup doctor" in used.stdout
+
+
+def test_an_offline_profile_asks_nobody(person: Any, endpoint: Any) -> None:
+    added = person.llm_setup(
+        *("profiles", "add", "bad", "--base-url", endpoint.url, "--model", "nosuch", "--offline"), key="sk-wrong-key-1"
+    )
+    assert "✓ bad: " in added.stdout
+    assert "  ! " not in added.stdout
+
+
+def test_a_good_profile_is_added_and_used_without_a_warning(person: Any, endpoint: Any, planted_key: str) -> None:
+    added = person.llm_setup("profiles", "add", "good", "--base-url", endpoint.url, "--model", "tiny", key=planted_key)
+    used = person.llm_setup("use", "good")
+    assert "  ! " not in added.stdout + used.stdout
 
 
 def test_use_takes_the_fallback_where_the_first_is_down(person: Any, endpoint: Any, planted_key: str) -> None:
