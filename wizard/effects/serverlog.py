@@ -11,19 +11,25 @@ from wizard.effects.log_child import first_byte
 
 _CHUNK = 256 * 1024
 _LONGEST_LINE = 64 * 1024
+# A screen takes some thousand lines a second; a death must not wait behind them.
+_SHOWN_BYTES = 128 * 1024
 HEAD_BYTES = 1 * 2**20
 TAIL_BYTES = 8 * 2**20
 
 
 class LogReader:
     """Gives the lines that were added since the last call. A line without end is cut at 64 KiB; a file that shrank
-    is read from its beginning, unless it was that which was cut off. A missing file has no lines yet."""
+    is read from its beginning, unless it was that which was cut off. A missing file has no lines yet.
 
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+    followed: begin at the end, and of what comes faster than it can be shown, give the last 128 KiB alone."""
+
+    def __init__(self, path: Path, *, followed: bool = False) -> None:
         self._path = path
+        self._followed = followed
+        self._skipped = 0
         self._offset = 0  # since the log began, with what was cut off meanwhile
         self._pending = b""
-        if from_end and path.exists():
+        if followed and path.exists():
             with _steady(path) as cut:
                 self._offset = cut + path.stat().st_size
 
@@ -32,6 +38,11 @@ class LogReader:
         """Bytes read so far; grows when anything was written."""
         return self._offset
 
+    def take_skipped(self) -> int:
+        """Bytes that were left out since the last call."""
+        skipped, self._skipped = self._skipped, 0
+        return skipped
+
     def new_lines(self) -> list[str]:
         """Complete lines since the last call, at most about 16 MiB of them."""
         try:
@@ -39,6 +50,9 @@ class LogReader:
                 size = os.fstat(log.fileno()).st_size
                 if cut + size < self._offset:
                     self._offset, self._pending = cut, b""
+                if self._followed and (much := cut + size - self._offset - _SHOWN_BYTES) > 0:
+                    self._skipped += much
+                    self._offset, self._pending = self._offset + much, b""
                 raw = self._cut_off_unread(cut + first_byte(log.fileno()))
                 log.seek(self._offset + len(raw) - cut)
                 raw += log.read(min(cut + size - self._offset - len(raw), 16 * 2**20))

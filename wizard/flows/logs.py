@@ -41,14 +41,23 @@ def show_log(screen: Screen, path: Path, count: int) -> None:
         screen.line(line)
 
 
+def show_added(screen: Screen, reader: LogReader, path: Path, *, over: bool) -> None:
+    """What was added to a log that is followed. over: its writer is gone."""
+    lines = reader.rest() if over else reader.new_lines()
+    skipped = reader.take_skipped()
+    if skipped:
+        screen.line(t("({mib} MiB are not shown; they are in {path})", mib=f"{skipped / 2**20:.1f}", path=path))
+    for line in lines:
+        screen.line(clean_line(line))
+
+
 def follow_log(world: World, screen: Screen, name: str, path: Path) -> None:
     """Print what is added until the server's processes are gone, or Ctrl-C."""
-    reader = LogReader(path, from_end=True)
+    reader = LogReader(path, followed=True)
     while True:
         record = world.servers.load(name)
         over = record is None or not world.servers.life(record).alive
-        for line in reader.rest() if over else reader.new_lines():
-            screen.line(clean_line(line))
+        show_added(screen, reader, path, over=over)
         if over:
             return
         world.clock.sleep(_LOOK_S)

@@ -12,6 +12,7 @@ from wizard.effects.serverlog import LogReader
 from wizard.effects.world import World
 from wizard.endpoint.model import Profile
 from wizard.flows.download import ensure_model
+from wizard.flows.logs import show_added
 from wizard.flows.serve import ServerDiedError, ended_by_another, server_died, start_server, stop_server
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
@@ -22,7 +23,7 @@ from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.secret import Secret
 from wizard.serving.embedded import EmbeddedModel
 from wizard.serving.install_plan import runtime_name
-from wizard.serving.phases import Progress, advance, clean_line
+from wizard.serving.phases import Progress, advance
 from wizard.serving.record import DEFAULT_NAME, ServerRecord
 from wizard.serving.remedies import MAX_RESTARTS, next_start, restart_pause_s
 from wizard.serving.runtime import Runtime
@@ -430,11 +431,10 @@ def serve_attached(
 
 def _follow(world: World, screen: Screen, record: ServerRecord, start_again: Callable[[], ServerRecord] | None) -> None:
     crashes = 0
-    reader = LogReader(Path(record.log), from_end=True)
+    reader = LogReader(Path(record.log), followed=True)
     while True:
         alive = world.processes.alive(record.pid, record.pid_started)
-        for line in reader.new_lines() if alive else reader.rest():
-            screen.line(clean_line(line))
+        show_added(screen, reader, Path(record.log), over=not alive)
         if alive:
             world.clock.sleep(_LOOK_S)
             continue
@@ -453,7 +453,7 @@ def _follow(world: World, screen: Screen, record: ServerRecord, start_again: Cal
         screen.step("running", t("restart in {pause} s", pause=f"{pause:g}"))
         world.clock.sleep(pause)
         record = start_again()
-        reader = LogReader(Path(record.log), from_end=True)
+        reader = LogReader(Path(record.log), followed=True)
 
 
 def _crash_loop(record: ServerRecord, last: Problem) -> Problem:

@@ -42,10 +42,25 @@ def test_a_log_that_was_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
 def test_a_follower_begins_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("old\n")
-    reader = LogReader(path, from_end=True)
+    reader = LogReader(path, followed=True)
     with path.open("a") as log:
         log.write("new\n")
     assert reader.new_lines() == ["new"]
+    assert reader.take_skipped() == 0
+
+
+def test_a_follower_gives_the_last_of_what_comes_faster_than_it_can_be_shown(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.touch()
+    reader = LogReader(path, followed=True)
+    with path.open("a") as log:
+        log.writelines(f"{number:07d} {'.' * 91}\n" for number in range(200_000))
+        log.write("the last word")
+    lines = reader.rest()
+    assert lines[-1] == "the last word"
+    assert len(lines) < 2000
+    assert reader.take_skipped() + sum(len(line) + 1 for line in lines) - 1 == path.stat().st_size
+    assert (reader.rest(), reader.take_skipped()) == ([], 0)
 
 
 def test_a_line_without_end_and_binary_noise_come_in_pieces(tmp_path: Path) -> None:
