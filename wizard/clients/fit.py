@@ -27,12 +27,18 @@ def judge_fit(
     return (*judge_room(spec, endpoint.max_model_len), *_judge_protocols(spec, endpoint, lacking))
 
 
+def holds_first_request(spec: ClientSpec, room: int | None) -> bool:
+    """Whether the client's own first request leaves a token for an answer in a context of `room` tokens (None: not
+    known, and not held against it)."""
+    return room is None or room > spec.first_request_tokens
+
+
 def judge_room(spec: ClientSpec, room: int | None) -> tuple[Problem, ...]:
     """Whether a context of `room` tokens (None: not known) is enough for this client; of a server, or of a plan."""
     if room is None or room >= spec.minimum_context_tokens:
         return ()
     first = spec.first_request_tokens
-    if room <= first:
+    if not holds_first_request(spec, room):
         what = t(
             "{title} gets no answer in this context: its first request is about {first} tokens, and it holds {room}.",
             title=spec.title,

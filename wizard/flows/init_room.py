@@ -1,0 +1,112 @@
+"""Clients whose own first request is longer than what the endpoint's model holds: told, and no file is written for them
+unless somebody wants it all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wizard.clients.fit import holds_first_request
+from wizard.clients.spec import ClientSpec
+from wizard.effects.world import World
+from wizard.flows.clients import choose_clients, load_clients
+from wizard.i18n import t
+from wizard.problems import Fix, Problem
+from wizard.ui.screen import Screen
+
+
+def without_answer(world: World, names: Sequence[str], room: int | None) -> tuple[ClientSpec, ...]:
+    """Those of the named clients that cannot get one answer in a context of `room` tokens; None: it is not known."""
+    specs = (client.spec for client in choose_clients(load_clients(world), names))
+    return tuple(spec for spec in specs if not holds_first_request(spec, room))
+
+
+def titles(specs: Sequence[ClientSpec]) -> str:
+    """Their names, for a sentence."""
+    return ", ".join(spec.title for spec in specs)
+
+
+def say_left_out(screen: Screen, specs: Sequence[ClientSpec], room: int) -> None:
+    """Which clients cannot start here, each with how long its first request is."""
+    screen.step(
+        "warning", t("Their first request is longer than the {room} tokens that this model holds:", room=f"{room:,}")
+    )
+    for spec in specs:
+        screen.line(
+            f"      {t('{title}: about {first} tokens', title=spec.title, first=f'{spec.first_request_tokens:,}')}"
+        )
+
+
+def nobody_answers(specs: Sequence[ClientSpec], room: int) -> Problem:
+    """That none of the clients that were to be set up can get an answer."""
+    return Problem(
+        "context-too-small-for-client",
+        t("None of the clients gets an answer in this context: {clients}.", clients=titles(specs)),
+        t("System prompt and tool descriptions of the client take their room before the first word of yours."),
+        (f"max_model_len {room}",),
+        Fix(way_on(), more_room(specs)),
+    )
+
+
+def way_on() -> str:
+    """What would help."""
+    return t("Serve a model with a larger context, or take a gateway; then run `llm-setup init` again.")
+
+
+def more_room(specs: Sequence[ClientSpec]) -> tuple[str, ...]:
+    """The commands to it."""
+    return (" ".join(("llm-setup models", *(f"--for {spec.name}" for spec in specs))), "llm-setup profiles presets")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Which clients answer in the end. answering: as far as room is concerned; tight: answering, with little room to
+    work; silent: written all the same; left_out: their files are as they were."""
+
+    answering: tuple[ClientSpec, ...] = ()
+    tight: tuple[ClientSpec, ...] = ()
+    silent: tuple[ClientSpec, ...] = ()
+    left_out: tuple[ClientSpec, ...] = ()
+
+    @property
+    def lacking(self) -> tuple[ClientSpec, ...]:
+        """All that want more room."""
+        return (*self.silent, *self.left_out, *self.tight)
+
+
+def look_out(world: World, written: Sequence[str], left_out: Sequence[ClientSpec], room: int | None) -> Outlook:
+    """The outlook of the clients whose files were written, and of those that were left out."""
+    specs = [client.spec for client in choose_clients(load_clients(world), written)]
+    return Outlook(
+        tuple(spec for spec in specs if holds_first_request(spec, room)),
+        tuple(
+            spec
+            for spec in specs
+            if room is not None and holds_first_request(spec, room) and room < spec.minimum_context_tokens
+        ),
+        tuple(spec for spec in specs if not holds_first_request(spec, room)),
+        tuple(left_out),
+    )
+
+
+def say_outlook(screen: Screen, outlook: Outlook) -> None:
+    """Last of all, since it stands against the good news above."""
+    if not outlook.lacking:
+        return
+    screen.title(t("Which clients answer here"))
+    if outlook.answering:
+        screen.step("ok", titles(outlook.answering))
+    if outlook.tight:
+        told = t("{clients}: too little room for real work", clients=titles(outlook.tight))
+        screen.step("warning", told)
+    if outlook.silent:
+        told = t("{clients}: no answer yet, as asked for: the files are written", clients=titles(outlook.silent))
+        screen.step("warning", told)
+    if outlook.left_out:
+        told = t("{clients}: no answer here; the files are as they were", clients=titles(outlook.left_out))
+        screen.step("warning", told)
+    for line in screen.fit(way_on(), "  ", "  "):
+        screen.line(line)
+    for command in more_room(outlook.lacking):
+        for line in screen.command(command, "    $ "):
+            screen.line(line)
