@@ -13,6 +13,7 @@ _CHUNK = 256 * 1024
 _LONGEST_LINE = 64 * 1024
 # A screen takes some thousand lines a second; a death must not wait behind them.
 _SHOWN_BYTES = 128 * 1024
+_MOST_BYTES = 2 * 2**20
 HEAD_BYTES = 1 * 2**20
 TAIL_BYTES = 8 * 2**20
 
@@ -44,7 +45,8 @@ class LogReader:
         return skipped
 
     def new_lines(self) -> list[str]:
-        """Complete lines since the last call, at most about 16 MiB of them."""
+        """Complete lines since the last call, at most about 2 MiB of them: who watches a server looks whether it lives
+        between two calls."""
         try:
             with _steady(self._path) as cut, self._path.open("rb") as log:
                 size = os.fstat(log.fileno()).st_size
@@ -55,7 +57,7 @@ class LogReader:
                     self._offset, self._pending = self._offset + much, b""
                 raw = self._cut_off_unread(cut + first_byte(log.fileno()))
                 log.seek(self._offset + len(raw) - cut)
-                raw += log.read(min(cut + size - self._offset - len(raw), 16 * 2**20))
+                raw += log.read(min(cut + size - self._offset - len(raw), _MOST_BYTES))
         except FileNotFoundError:
             return []
         self._offset += len(raw)
