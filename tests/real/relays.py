@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import ssl
 import subprocess
@@ -11,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -141,62 +139,3 @@ def private_certificate(openssl: Path, folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context
-
-
-class _SlowStreams(BaseHTTPRequestHandler):
-    """Answers as vLLM does; short answers at once, streams at 3 ms a token."""
-
-    protocol_version = "HTTP/1.1"
-    server_version = "uvicorn"
-    sys_version = ""
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-    def answer(self) -> None:
-        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        body = json.loads(raw) if raw else {}
-        if body.get("stream"):
-            with contextlib.suppress(OSError):
-                self._stream(min(body.get("max_tokens") or 5, 1024))
-            return
-        said: dict[str, object] = {"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 65536}]}
-        if self.path.endswith("/chat/completions"):
-            said = {"choices": [{"index": 0, "message": {"content": "ready"}, "finish_reason": "stop"}]}
-        out = json.dumps(said).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(out)))
-        self.end_headers()
-        self.wfile.write(out)
-
-    def _stream(self, tokens: int) -> None:
-        self.close_connection = True
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        for left in reversed(range(tokens)):
-            choice = {"index": 0, "delta": {"content": "1"}, "finish_reason": None if left else "length"}
-            event = {"id": "chatcmpl-" + "0" * 32, "object": "chat.completion.chunk", "choices": [choice]}
-            self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
-            self.wfile.flush()
-            time.sleep(0.003)
-        self.wfile.write(b"data: [DONE]\n\n")
-
-    do_GET = do_POST = answer
-
-
-@contextmanager
-def slow_streams() -> Iterator[str]:
-    """A server that plays a vLLM whose streams take seconds; its root."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _SlowStreams)
-    server.daemon_threads = True
-    serving = threading.Thread(target=server.serve_forever, daemon=True)
-    serving.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        serving.join()

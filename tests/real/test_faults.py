@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from .conftest import Workshop
 from .homes import Home, make_home
 from .installing import system_program
 from .processes import Ended, free_port
-from .relays import black_hole, nginx, private_certificate, relay, slow_streams
+from .relays import black_hole, nginx, private_certificate, relay
 from .vllm_servers import RealServer, stop_vllm
 
 NO_SYSTEM_TEMPLATE = """\
@@ -174,19 +175,55 @@ def test_a_prefix_that_the_proxy_passes_on_is_named_first(
     assert found[:1] == ["proxy-prefix-mismatch"], found
 
 
+LARGE_BUFFERS = "proxy_buffer_size 1m; proxy_buffers 4 1m; proxy_busy_buffers_size 2m;"
+
+
+@pytest.mark.parametrize(
+    ("way", "codes"),
+    [
+        pytest.param(LARGE_BUFFERS, ["proxy-buffering"], id="buffering"),
+        pytest.param("gzip on; gzip_types *; gzip_proxied any;", ["proxy-buffering"], id="packing"),
+        pytest.param("proxy_buffering off;", [], id="passing-on"),
+    ],
+)
 def test_a_proxy_that_holds_the_stream_back_is_named_first(
-    home: Home, tmp_path: Path, find_program: Callable[[str, str], Path]
+    way: str,
+    codes: list[str],
+    patient: Patient,
+    tmp_path: Path,
+    workshop: Workshop,
+    find_program: Callable[[str, str], Path],
 ) -> None:
-    """The server here only plays a vLLM of a usual size: the small real one is too fast for a buffer to be noticed."""
+    """Two of nginx in a row, as of an ingress and a sidecar: vLLM sends chunks, which nginx passes on whatever its
+    buffers are; the inner one makes one long body of them."""
     program = find_program("nginx", "nginx-light")
-    large = "proxy_buffer_size 1m; proxy_buffers 4 1m; proxy_busy_buffers_size 2m"
-    with slow_streams() as slow:
-        for buffering, codes in (("on", ["proxy-buffering"]), ("off", [])):
-            locations = f"location / {{ proxy_pass {slow}; proxy_buffering {buffering}; {large}; }}"
-            with nginx(program, tmp_path / buffering, locations) as root:
-                triple = ("--base-url", f"{root}/v1", "--model", "m", "--client-type", "continue")
-                doctor = home.wizard("doctor", "--json", "--assume", "host", *triple, within_s=90)
-                assert errors(doctor) == codes, buffering
+    inner = f"location / {{ proxy_pass {patient.server.root}; proxy_buffering off; }}"
+    with nginx(program, tmp_path / "inner", inner) as middle:
+        outer = f"location / {{ proxy_pass {middle}; {way} }}"
+        with nginx(program, tmp_path / "outer", outer) as root, slowed(engine_processes(workshop.folder / "wizard")):
+            assert patient.examine(base_url=f"{root}/v1", client="continue") == codes
+
+
+@contextmanager
+def slowed(engine: list[int]) -> Iterator[None]:
+    """The engine computes for a fifth of the time: the small model makes tokens as slowly as one of a usual size."""
+    over = threading.Event()
+
+    def tread() -> None:
+        while not over.wait(0.01):
+            for pid in engine:
+                os.kill(pid, signal.SIGSTOP)
+            over.wait(0.04)
+            for pid in engine:
+                os.kill(pid, signal.SIGCONT)
+
+    treading = threading.Thread(target=tread)
+    treading.start()
+    try:
+        yield
+    finally:
+        over.set()
+        treading.join()
 
 
 def test_a_proxy_that_refuses_the_client_s_size_is_named_first(
