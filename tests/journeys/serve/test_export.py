@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import stat
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from .conftest import Place
 
@@ -50,6 +56,48 @@ def test_what_to_type_next_can_be_pasted_whatever_the_folder_is_called(place: Pl
     words = [word for line in system["next"] for word in shlex.split(line)]
     assert str(folder / "vllm-local.service") in words
     assert not any("{" in word for word in words)
+
+
+@pytest.mark.parametrize("kind", ["compose", "kubernetes", "production-stack", "systemd-system"])
+def test_before_anything_was_served_the_files_name_the_model_by_its_hub_id(kind: str, tmp_path: Path) -> None:
+    home = tmp_path / "empty"
+    home.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-m", "wizard", "export", kind, "--output", str(tmp_path / "out"), "--json"],
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "LLM_SETUP_PLAIN": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["model"] == "HuggingFaceTB/SmolLM2-135M-Instruct"
+    assert "model smollm2-135m-instruct" in ended.stderr
+    assert "from the hub, at the first start" in ended.stderr
+    assert "warning" not in ended.stderr
+    text = "".join(path.read_text() for path in sorted((tmp_path / "out").iterdir()))
+    assert "HF_HUB_OFFLINE" not in text
+    for path in re.findall(re.escape(str(home)) + r"[^\s\"']*", text):
+        assert Path(path).exists() or path.endswith((".cache/huggingface", "/local.key")), path
+    template = home / ".local/share/llm-setup/models/smollm2-tools.jinja"
+    assert template.is_file()
+    if kind in ("kubernetes", "production-stack"):
+        assert str(home) not in text
+
+
+def test_a_cluster_is_told_that_it_sees_no_folder_of_this_machine(place: Place) -> None:
+    for kind, warned in (("kubernetes", True), ("compose", False)):
+        ended = place.run("export", kind, "--output", str(place.root / kind), "--vllm", str(place.vllm))
+        assert ("No cluster sees this folder" in ended.stdout) == warned, ended.stdout
+        assert "SmolLM2-135M-Instruct" in ended.stdout
+
+
+def test_a_folder_that_is_gone_since_is_said(place: Place) -> None:
+    place.serve()
+    next(place.home.rglob("SmolLM2-135M-Instruct")).rename(place.root / "elsewhere")
+    ended = place.run("export", "compose", "--output", str(place.root / "out"))
+    assert "SmolLM2-135M-Instruct` is not on this machine" in ended.stdout
 
 
 def test_twice_is_once_and_what_differs_is_replaced_only_when_told(place: Place) -> None:
