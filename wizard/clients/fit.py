@@ -86,13 +86,18 @@ def _judge_protocols(spec: ClientSpec, endpoint: Endpoint, lacking: frozenset[Ca
                 f"llm-setup clients apply {spec.name} --base-url http://127.0.0.1:4000/v1 --model {model}",
             ),
         )
+        why = t("A request of that kind was refused when the endpoint was asked.")
         if need == "tools":
+            # A round trip that brings text shows the same as one that is refused: no call.
+            why = t("No tool call came when the endpoint was asked for one: text came instead, or a refusal.")
             fix = Fix(t("Start vLLM with `--enable-auto-tool-choice` and the `--tool-call-parser` of the model."))
+            if endpoint.kind != "vllm":
+                fix = Fix(t("Take a model of this endpoint that calls tools, or ask whoever runs it to allow them."))
         problems.append(
             Problem(
                 _PROTOCOL_CODE.get(need, f"endpoint-unsupported-{need.replace('_', '-')}"),
                 t("{title} needs `{need}`, which this endpoint does not have.", title=spec.title, need=need),
-                t("A request of that kind was refused when the endpoint was asked."),
+                why,
                 fix=fix,
                 severity="warning",
             )

@@ -60,53 +60,40 @@ def more_room(specs: Sequence[ClientSpec]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Which clients answer in the end. answering: as far as room is concerned; tight: answering, with little room to
-    work; silent: written all the same; left_out: their files are as they were."""
+    """Which clients answer in the end. answering: with room to work; written: with too little of it, or none; left_out:
+    their files are as they were."""
 
     answering: tuple[ClientSpec, ...] = ()
-    tight: tuple[ClientSpec, ...] = ()
-    silent: tuple[ClientSpec, ...] = ()
+    written: tuple[ClientSpec, ...] = ()
     left_out: tuple[ClientSpec, ...] = ()
-
-    @property
-    def lacking(self) -> tuple[ClientSpec, ...]:
-        """All that want more room."""
-        return (*self.silent, *self.left_out, *self.tight)
 
 
 def look_out(world: World, written: Sequence[str], left_out: Sequence[ClientSpec], room: int | None) -> Outlook:
     """The outlook of the clients whose files were written, and of those that were left out."""
     specs = [client.spec for client in choose_clients(load_clients(world), written)]
-    return Outlook(
-        tuple(spec for spec in specs if holds_first_request(spec, room)),
-        tuple(
-            spec
-            for spec in specs
-            if room is not None and holds_first_request(spec, room) and room < spec.minimum_context_tokens
-        ),
-        tuple(spec for spec in specs if not holds_first_request(spec, room)),
-        tuple(left_out),
-    )
+    narrow = tuple(spec for spec in specs if room is not None and room < spec.minimum_context_tokens)
+    return Outlook(tuple(spec for spec in specs if spec not in narrow), narrow, tuple(left_out))
 
 
 def say_outlook(screen: Screen, outlook: Outlook) -> None:
     """Last of all, since it stands against the good news above."""
-    if not outlook.lacking:
+    if not outlook.written and not outlook.left_out:
         return
     screen.title(t("Which clients answer here"))
     if outlook.answering:
         screen.step("ok", titles(outlook.answering))
-    if outlook.tight:
-        told = t("{clients}: too little room for real work", clients=titles(outlook.tight))
-        screen.step("warning", told)
-    if outlook.silent:
-        told = t("{clients}: no answer yet, as asked for: the files are written", clients=titles(outlook.silent))
+    if outlook.written:
+        told = t(
+            "{clients}: the files are written, but the context of this server is too small for real work with them. "
+            "Nothing more is to be done to the files: serve a model with more room, and run `llm-setup init` again.",
+            clients=titles(outlook.written),
+        )
         screen.step("warning", told)
     if outlook.left_out:
         told = t("{clients}: no answer here; the files are as they were", clients=titles(outlook.left_out))
         screen.step("warning", told)
-    for line in screen.fit(way_on(), "  ", "  "):
-        screen.line(line)
-    for command in more_room(outlook.lacking):
+        for line in screen.fit(way_on(), "    ", "    "):
+            screen.line(line)
+    for command in more_room((*outlook.left_out, *outlook.written)):
         for line in screen.command(command, "    $ "):
             screen.line(line)

@@ -17,10 +17,15 @@ def test_back_at_every_question_of_the_road_here(on_terminal: Any, machine: Any,
     terminal.sees("Go on?", "Take another model", "Back").escape()
     terminal.sees("Which model?", "Another:", "Back").enter()
     terminal.sees("Go on?", "Take another model", "Back").enter()
+    terminal.sees("all the same?", "Esc to go back").escape()
+    terminal.sees("Go on?", "Take another model", "Back").enter()
+    terminal.sees("all the same?", "Esc to go back").enter()
     terminal.sees("Write these files?", "Esc to go back").escape()
     started = machine.record["pid"]
     assert not (home / ".codex").exists()
     terminal.sees("Go on?", "Take another model", "Back").enter()
+    # Codex is ticked, knowing that this model is too small for it.
+    terminal.sees("all the same?", "Esc to go back").types(" ").enter()
     terminal.sees("Write these files?", "Esc to go back").types("y").enter()
     terminal.sees("What now").ends()
     # The server that ran already was taken as it was.

@@ -72,7 +72,8 @@ STOPS = {
     "what-now": Stop(
         (*SMALL, ("Go on?", ENTER), ("Start again with", "n\r")), "What now?", again="Start again with", mode="die"
     ),
-    "write": Stop((*SMALL, ("Go on?", ENTER)), "Write these files?"),
+    "all-the-same": Stop((*SMALL, ("Go on?", ENTER)), "all the same?"),
+    "write": Stop((*SMALL, ("Go on?", ENTER), ("all the same?", ENTER)), "Write these files?", again="all the same?"),
 }
 
 

@@ -48,13 +48,15 @@ def test_ctrl_c_and_ctrl_d_at_a_question_leave_nothing(on_terminal: Any, home: P
     assert list(home.iterdir()) == []
 
 
-def test_the_common_road_asks_five_questions_and_enter_answers_each(on_terminal: Any, machine: Any, home: Path) -> None:
+def test_the_common_road_asks_six_questions_and_enter_answers_each(on_terminal: Any, machine: Any, home: Path) -> None:
     terminal = on_terminal("init", "--vllm", str(machine.vllm))
+    # The fifth only where the model holds less than the first request of a client.
     asked = (
         "Which clients should use it?",
         "Where should the model run?",
         "Which model?",
         "Go on?",
+        "Write the files of any of these all the same?",
         "Write these files?",
     )
     for question in asked:
@@ -63,5 +65,7 @@ def test_the_common_road_asks_five_questions_and_enter_answers_each(on_terminal:
     # Each question is said once more with its answer.
     assert terminal.text.count("\n? ") == len(asked), terminal.text
     assert machine.record["model"].endswith("SmolLM2-135M-Instruct")
-    assert (home / ".codex/config.toml").exists()
+    assert (home / ".cline/data/settings/providers.json").exists()
+    # Codex would get no answer from this model.
+    assert not (home / ".codex").exists()
     assert not machine.kept.exists()

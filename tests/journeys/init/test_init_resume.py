@@ -11,6 +11,7 @@ def test_a_run_killed_at_each_question_goes_on_there(on_terminal: Any, machine: 
         "Where should the model run?",
         "Which model?",
         "Go on?",
+        "all the same?",
         "Write these files?",
     )
     terminal = on_terminal("init", "--vllm", str(machine.vllm))
@@ -21,10 +22,12 @@ def test_a_run_killed_at_each_question_goes_on_there(on_terminal: Any, machine: 
         assert machine.kept.stat().st_mode & 0o777 == 0o600
         terminal = on_terminal("init")
         terminal.sees("Go on where it was left?").enter()
-        terminal.sees(question)
-        terminal.types("y").enter() if question == questions[-1] else terminal.enter()
+        if question == questions[-1]:
+            # What is written is one step, with all that is asked about it.
+            terminal.sees(questions[-2]).enter()
+        terminal.sees(question).enter()
     terminal.sees("What now").ends()
-    assert (home / ".codex/config.toml").exists()
+    assert (home / ".cline/data/settings/providers.json").exists()
     assert not machine.kept.exists()
 
 
@@ -81,6 +84,7 @@ def test_a_server_that_has_gone_since_is_started_anew(on_terminal: Any, machine:
     again = on_terminal("init", "--vllm", str(machine.vllm))
     again.sees("Which clients should use it?").enter()
     again.sees("already running", "Where should the model run?", "The server here").enter()
+    again.sees("all the same?").enter()
     again.sees("What now").ends()
     before = machine.record["pid"]
     third = on_terminal("init", "--vllm", str(machine.vllm))
@@ -90,6 +94,7 @@ def test_a_server_that_has_gone_since_is_started_anew(on_terminal: Any, machine:
     third.enter()
     third.sees("Which model?", "Another:", "Back").enter()
     third.sees("Go on?", "Take another model").enter()
+    third.sees("all the same?").enter()
     third.sees("What now").ends()
     assert machine.record["pid"] != before
 
