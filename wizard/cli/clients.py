@@ -93,7 +93,7 @@ def list_command(app: App) -> int:
         app.screen.document({"status": "ok", "clients": [row.as_json() for row in rows]})
         return ExitCode.FINE
     for row in rows:
-        app.screen.step("ok" if row.applied else "info" if row.installed else "skipped", row.line())
+        app.screen.row("ok" if row.applied else "info" if row.installed else "skipped", *row.row())
     for problem in (problem for row in rows for problem in row.problems):
         app.screen.problem(problem)
     return ExitCode.FINE

@@ -167,18 +167,13 @@ class ClientRow:
             "problems": [problem.as_json() for problem in self.problems],
         }
 
-    def line(self) -> str:
-        """For people."""
+    def row(self) -> tuple[str, str]:
+        """For people: columns, and what it needs."""
         state = t("applied") if self.applied else t("installed") if self.installed else t("not installed")
-        needs = ", ".join(self.spec.needs) or t("nothing")
-        return t(
-            "{name} {title} {state} needs {needs}; context {minimum}+",
-            name=pad(self.spec.name, 14),
-            title=pad(self.spec.title, 22),
-            state=pad(state, 14),
-            needs=needs,
-            minimum=self.spec.minimum_context_tokens,
-        )
+        title = "" if self.spec.title.casefold() == self.spec.name else self.spec.title
+        needs = ", ".join(self.spec.needs)
+        wanted = t("needs {needs}; context {minimum:,}+", needs=needs, minimum=self.spec.minimum_context_tokens)
+        return f"{pad(self.spec.name, 14)} {pad(title, 16)} {pad(state, 14)} ", wanted if needs else ""
 
 
 def list_clients(world: World) -> tuple[ClientRow, ...]:
@@ -584,10 +579,16 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
 
 
 def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs: bool) -> None:
+    explained: set[tuple[str, str]] = set()
     for result in results:
         if diffs or result.status != "unchanged":
             for problem in result.problems:
-                screen.problem(problem)
+                # What stands in the way of several clients is explained once.
+                if problem.severity == "warning" and (problem.code, problem.why) in explained:
+                    screen.step("warning", problem.what, f"[{problem.code}]")
+                else:
+                    screen.problem(problem)
+                explained.add((problem.code, problem.why))
         # The document of --json holds every diff.
         if (diffs or dry_run) and not screen.as_json:
             changed = {edit.path for edit in result.edits if edit.change != "none"}

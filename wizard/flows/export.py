@@ -337,8 +337,9 @@ def _systemd_problem(step: list[str], said: str, target: Path) -> Problem:
 def show_kinds(world: World, screen: Screen) -> None:
     """The list of kinds."""
     kinds = export_kinds(world)
+    width = max(len(spec.name) for spec, _ in kinds)
     for spec, _ in kinds:
-        screen.step("info", spec.name, t(spec.title))
+        screen.row("info", f"{spec.name:<{width}}  ", t(spec.title))
     if screen.as_json:
         rows = [{"name": spec.name, "title": spec.title, "docs": spec.docs} for spec, _ in kinds]
         screen.document({"status": "ok", "kinds": rows})

@@ -32,17 +32,18 @@ def show_runtimes(world: World, screen: Screen, machine: Machine) -> None:
     taken = find_runtime(world, screen, machine)
     half = _half_installed(world)
     rows = [*own, *([on_path] if on_path else [])]
+    width = max((len(name) for name in (*(runtime.name for runtime in rows), *half)), default=0)
     for runtime in rows:
         is_taken = taken is not None and taken.folder == runtime.folder
         detail = f"vLLM {runtime.vllm_version}, torch {runtime.torch_version}, {runtime.folder}"
-        screen.step("ok" if is_taken else "info", runtime.name, detail)
+        screen.row("ok" if is_taken else "info", f"{runtime.name:<{width}}  ", detail)
     at_work = {name: pid for name in half if (pid := installer_of(world.paths.runtimes / name)) is not None}
     for name in half:
         if name in at_work:
-            screen.step("running", name, t("being installed by pid {pid}", pid=at_work[name]))
+            screen.row("running", f"{name:<{width}}  ", t("being installed by pid {pid}", pid=at_work[name]))
             continue
         detail = t("half installed: `llm-setup runtime install` goes on, `runtime remove {name}` deletes it", name=name)
-        screen.step("warning", name, detail)
+        screen.row("warning", f"{name:<{width}}  ", detail)
     if not rows and not half:
         screen.line(t("No vLLM is installed here. `llm-setup runtime install` installs one; so does `serve`."))
     if screen.as_json:

@@ -123,6 +123,13 @@ class Screen:
         for line in self.fit(f"{text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}", f"  {head} ", "    "):
             self.line(line)
 
+    def row(self, mark: Mark, columns: str, text: str) -> None:
+        """One line of a table: columns that are padded and keep their width, and a text that goes on below itself."""
+        symbol, word, colour = _MARKS[mark]
+        first = f"  {self.paint(symbol, colour) if self.symbols else f'[{t(word)}]'} {columns}"
+        for line in self.fit(text, first, " " * display_width(first)):
+            self.line(line.rstrip())
+
     def problem(self, problem: Problem) -> None:
         """A problem in full; to stderr when it is an error."""
         print(self._safe("\n".join(self.problem_lines(problem))), file=self._err, flush=True)

@@ -12,7 +12,7 @@ import pytest
 from wizard.clients.edit import show_difference
 from wizard.clients.keys import clean_key
 from wizard.endpoint.presets import all_presets, find_preset
-from wizard.flows.clients import installed_clients, load_clients, read_triples
+from wizard.flows.clients import installed_clients, list_clients, load_clients, read_triples
 from wizard.flows.verify import request_as_client, verify_clients
 
 
@@ -317,3 +317,18 @@ def test_a_client_whose_files_are_not_read_back_is_said_to_be_unchecked_not_unwr
     (verified,) = verify_clients(home.world, home.screen, ())
     assert verified.status == "skipped"
     assert verified.detail.startswith("not checked")
+
+
+def test_a_client_whose_title_is_its_name_is_named_once_in_the_list(home: Any) -> None:
+    rows = {row.spec.name: row.row()[0].split() for row in list_clients(home.world)}
+    assert rows["aider"] == ["aider", "not", "installed"]
+    assert rows["codex"] == ["codex", "Codex", "CLI", "not", "installed"]
+
+
+def test_what_stands_in_the_way_of_several_clients_is_explained_once(home: Any, endpoint: Any) -> None:
+    texts_only = replace(endpoint, speaks=frozenset({"chat", "stream", "responses"}), kind="gateway")
+    home.apply("codex", "opencode", "qwen", endpoint=texts_only)
+    assert home.said.count("No tool call came when the endpoint was asked for one") == 1
+    assert home.said.count("needs `tools`, which this endpoint does not have") == 3
+    assert "refused when the endpoint was asked" not in home.said
+    assert "Start vLLM" not in home.said

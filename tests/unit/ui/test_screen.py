@@ -41,6 +41,18 @@ def test_a_step_fits_with_its_detail_and_time(of_columns: Callable[[int], tuple[
     assert "1.2 s" in " ".join(lines)
 
 
+@pytest.mark.parametrize("columns", [20, 40, 80])
+def test_the_columns_of_a_row_keep_their_width_however_narrow_it_is(
+    of_columns: Callable[[int], tuple[Screen, Tty]], columns: int
+) -> None:
+    screen, out = of_columns(columns)
+    screen.row("info", "aider   installed  ", LONG)
+    lines = out.getvalue().splitlines()
+    assert "aider   installed" in lines[0]
+    assert all(display_width(line) <= columns for line in lines[columns < 40 :])
+    assert lines[1].startswith(" " * min(23, columns // 2))
+
+
 def test_a_problem_fits_and_its_commands_can_be_copied(of_columns: Callable[[int], tuple[Screen, Tty]]) -> None:
     screen, out = of_columns(40)
     command = "llm-setup clients apply codex --base-url http://127.0.0.1:8000/v1 --model m"
