@@ -68,7 +68,7 @@ def test_a_run_killed_while_the_server_starts_takes_the_same_server(on_terminal:
     started = machine.record["pid"]
     terminal.kill()
     machine.behave("ok")
-    terminal = on_terminal("init", *port)
+    terminal = on_terminal("init", "--client", "codex", *port)
     terminal.sees("Go on where it was left?").enter()
     terminal.sees("Write these files?").types("n").enter()
     terminal.sees("What now").ends()
