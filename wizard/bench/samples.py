@@ -12,6 +12,9 @@ from wizard.secret import redact
 
 _TOKEN_KEYS = ("content", "reasoning", "reasoning_content", "tool_calls", "refusal")
 
+# How the error of a request begins that found no server.
+NO_CONNECTION = "no connection"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:

@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 from wizard.bench.figures import ClientLoad, percentile
 from wizard.bench.network import Reach
-from wizard.bench.samples import StreamRecord
+from wizard.bench.samples import NO_CONNECTION, StreamRecord
 from wizard.endpoint.proxies import route
 
 _TICK_S = 0.02
@@ -436,7 +436,7 @@ class _Place:
             except _CONNECT_ERRORS as error:
                 self._wire = None
                 now = time.perf_counter()
-                failure = f"no connection: {type(error).__name__}"
+                failure = f"{NO_CONNECTION}: {type(error).__name__}"
                 return StreamRecord(begun, now, due_s, failure=failure, connect_s=now - begun)
             connect_s = time.perf_counter() - begun
             self._url = job.url

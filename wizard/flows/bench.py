@@ -22,7 +22,7 @@ from wizard.bench.explain import Cause, PrefixProbe, ServerView, explain
 from wizard.bench.figures import ClientLoad, Figures, compute_figures
 from wizard.bench.network import Network, Reach, compute_network
 from wizard.bench.prompts import Prompt, parse_prompts
-from wizard.bench.samples import Sample, StreamRecord, parse_sample, peak_in_flight
+from wizard.bench.samples import NO_CONNECTION, Sample, StreamRecord, parse_sample, peak_in_flight
 from wizard.bench.workloads import (
     Cache,
     Conversation,
@@ -41,7 +41,7 @@ from wizard.flows.bench_server import ServerEyes
 from wizard.flows.bench_show import Progress, check_outputs, show_progress, show_report, write_outputs
 from wizard.flows.endpoints import EndpointOptions, resolve_endpoint
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, usage_error
+from wizard.problems import Fix, Problem, ProblemError, usage_error
 from wizard.ui.screen import Screen
 
 # With several targets each has its requests in this many turns, so that all see the same hour of a shared server.
@@ -396,11 +396,25 @@ def _warm_up(
     progress: Progress,
 ) -> float | None:
     """Requests that no figure counts: first-use compilation, connection pools, and the prefix cache where it is meant
-    to be warm. Returns the first one's time to first token in ms."""
+    to be warm. Returns the first one's time to first token in ms. Raises ProblemError where none found a server: there
+    is nothing to measure."""
     if not conversations:
         return None
     samples, _ = _send(load, target.endpoint, workload, conversations, 1, done=progress.step)
+    if all(sample.error.startswith(NO_CONNECTION) for sample in samples):
+        raise ProblemError(_unreachable(target, samples[0].error))
     return next((sample.time_to_first_token_s * 1000 for sample in samples if not sample.error), None)
+
+
+def _unreachable(target: _Target, error: str) -> Problem:
+    url = target.endpoint.openai_base_url
+    return Problem(
+        "bench-errors",
+        t("{target} cannot be reached at {url}: nothing was measured.", target=target.name, url=url),
+        t("The warm-up, which comes first, found nobody there."),
+        (error,),
+        Fix(t("Start the server, or find out what is in the way."), ("llm-setup doctor",)),
+    )
 
 
 def _measure(

@@ -150,10 +150,22 @@ def test_nothing_listening_is_counted_not_a_crash(bench: Run) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    ran = bench(FAST, *EIGHT, url=url)
+    ran = bench(FAST, *EIGHT, "--warmup", "0", url=url)
     assert ran.code == 1
     assert ran.results[0]["errors"] == 8
     assert ran.results[0]["error_kinds"].popitem()[0].startswith("no connection")
+
+
+def test_nothing_listening_ends_it_at_the_warm_up_with_one_problem(bench: Run) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    ran = bench(FAST, *EIGHT, url=url)
+    assert ran.code == 1
+    (problem,) = ran.document["problems"]
+    assert problem["code"] == "bench-errors"
+    assert f"cannot be reached at {url}" in problem["what"]
+    assert "results" not in ran.document
 
 
 @pytest.mark.parametrize("value", ["0", "1,x", "", "5000", "-1"])
