@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -135,6 +136,23 @@ def make_folders(folder: Path, mode: int = 0o777) -> None:
         made.mkdir(mode=mode if made == folder else 0o777, exist_ok=True)
         own_like_folder(made)
         _sync_folder(made.parent)
+
+
+def try_folder(folder: Path) -> None:
+    """Raise the OSError that making a folder, or writing into it, would meet; what is made for that is taken away."""
+    if folder.exists():
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        return
+    first = folder
+    while not first.parent.exists():
+        first = first.parent
+    with contextlib.suppress(FileExistsError):  # another process makes it just now
+        first.mkdir()
+        with contextlib.suppress(OSError):  # or puts something into it
+            first.rmdir()
 
 
 def own_like_folder(path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wizard.effects.files import make_folders
+from wizard.effects.files import try_folder
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
@@ -37,15 +36,11 @@ def writable(folder: Path) -> Iterator[None]:
 
 
 def check_own_folders(*folders: Path) -> None:
-    """Make folders of our own, before any work whose result would be kept there. Raises a problem where one cannot be
-    made or written, whatever the reason is."""
+    """Raise a problem where a folder of our own cannot be made or written, whatever the reason is: before any work
+    whose result would be kept there. Leaves nothing."""
     for folder in folders:
         with writable(folder):
-            make_folders(folder)
-            if not folder.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+            try_folder(folder)
 
 
 def disk_full(saw: str) -> Problem:

@@ -22,15 +22,16 @@ def test_back_at_every_question_of_the_road_here(on_terminal: Any, machine: Any,
     terminal.sees("all the same?", "Esc to go back").enter()
     terminal.sees("Write these files?", "Esc to go back").escape()
     started = machine.record["pid"]
-    assert not (home / ".codex").exists()
+    assert not (home / ".claude").exists()
     terminal.sees("Go on?", "Take another model", "Back").enter()
-    # Codex is ticked, knowing that this model is too small for it.
+    # Claude Code, the first, is ticked, knowing that this model is too small for it.
     terminal.sees("all the same?", "Esc to go back").types(" ").enter()
     terminal.sees("Write these files?", "Esc to go back").types("y").enter()
     terminal.sees("What now").ends()
     # The server that ran already was taken as it was.
     assert machine.record["pid"] == started
-    assert (home / ".codex/config.toml").exists()
+    assert (home / ".claude/settings.json").exists()
+    assert not (home / ".codex").exists()
 
 
 def test_back_at_every_question_of_the_road_elsewhere(

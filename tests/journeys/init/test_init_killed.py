@@ -73,7 +73,9 @@ STOPS = {
         (*SMALL, ("Go on?", ENTER), ("Start again with", "n\r")), "What now?", again="Start again with", mode="die"
     ),
     "all-the-same": Stop((*SMALL, ("Go on?", ENTER)), "all the same?"),
-    "write": Stop((*SMALL, ("Go on?", ENTER), ("all the same?", ENTER)), "Write these files?", again="all the same?"),
+    "write": Stop(
+        (*SMALL, ("Go on?", ENTER), ("all the same?", " " + ENTER)), "Write these files?", again="all the same?"
+    ),
 }
 
 
