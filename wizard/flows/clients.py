@@ -387,6 +387,7 @@ def apply_plans(
                 t("Nothing was written: there is no terminal to ask on. Give `--yes` to write, `--dry-run` to see."),
                 t("Add `--yes`."),
             )
+        screen.line(_summary(to_write))
         if not confirm(t("Write these files?")):
             return tuple(results)
     _write(world, to_write, also)
@@ -395,6 +396,15 @@ def apply_plans(
     )
     _show_done(screen, done)
     return done
+
+
+def _summary(edits: Sequence[Edit]) -> str:
+    """How many files would be made and changed, beside the question: the diffs are longer than a screen."""
+    changes = {edit.path: edit.change for edit in edits if edit.change != "none"}
+    kinds = (("create", t("new")), ("change", t("changed")), ("remove", t("removed")))
+    counts = [(word, sum(change == kind for change in changes.values())) for kind, word in kinds]
+    said = ", ".join(f"{count} {word}" for word, count in counts if count)
+    return t("Files in all: {count} ({said}).", count=len(changes), said=said)
 
 
 def _key_command(world: World, endpoint: Endpoint) -> tuple[str, ...]:
@@ -713,6 +723,11 @@ def _restore(
     planned: Sequence[tuple[Restored, Change]],
 ) -> tuple[Restored, ...]:
     stamp = world.clock.now().strftime("%Y%m%dT%H%M%S")
+    parts_only = {
+        receipt.path
+        for receipt, (_, change) in zip(chosen, planned, strict=True)
+        if change.after is not None and change.after != receipt.original
+    }
     done: list[Restored] = []
     with store.locked():
         left = {path: r for path, r in store.receipts().items() if path not in {c.path for c in chosen}}
@@ -725,7 +740,10 @@ def _restore(
         store.remove_empty_folders(folder for receipt in chosen for folder in receipt.folders)
     for result in done:
         detail = t("the replaced version is kept in {path}", path=result.kept) if result.kept else ""
-        screen.step("ok", f"{result.path}: {t('removed') if result.status == 'removed' else t('restored')}", detail)
+        told = t("removed") if result.status == "removed" else t("restored")
+        if result.path in parts_only:
+            told = t("llm-setup's part is out; the rest is as it was a moment ago")
+        screen.step("ok", f"{result.path}: {told}", detail)
     return tuple(done)
 
 

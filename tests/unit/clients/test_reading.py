@@ -332,3 +332,14 @@ def test_what_stands_in_the_way_of_several_clients_is_explained_once(home: Any, 
     assert home.said.count("needs `tools`, which this endpoint does not have") == 3
     assert "refused when the endpoint was asked" not in home.said
     assert "Start vLLM" not in home.said
+
+
+def test_a_file_that_the_client_writes_itself_is_not_said_to_be_what_it_was(home: Any) -> None:
+    state = home.write(".claude.json", '{"numStartups": 1}')
+    home.apply("claude-code")
+    state.write_text('{"numStartups": 2, "hasCompletedOnboarding": true}')
+    home.restore("claude-code")
+    assert json.loads(state.read_text()) == {"numStartups": 2}
+    assert f"{state}: llm-setup's part is out; the rest is as it was a moment ago" in home.said
+    assert f"{state}: restored" not in home.said
+    assert f"{state}: gets back" not in home.said
