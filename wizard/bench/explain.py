@@ -129,7 +129,7 @@ def explain(
         prefix = next(
             (cause for figures, seen in answered if (cause := _prefix(figures, seen, tokens_shared)) is not None), None
         )
-        found.append(prefix or _clients_miss(high, view))
+        found.append(prefix or _clients_miss(view))
         found.append(_prefill(low, answered[0][1], network, prefix is not None))
         found.append(_decode(low))
         found.append(_saturated([figures for figures, _ in answered]))
@@ -305,7 +305,7 @@ def _prefix(figures: Figures, view: ServerView | None, tokens_shared: int) -> Ca
     )  # fmt: skip
 
 
-def _clients_miss(figures: Figures, view: ServerView | None) -> Cause | None:
+def _clients_miss(view: ServerView | None) -> Cause | None:
     """The cache works, as our own prompts show, and has been of no use to those who asked before."""
     queried, hit = (view.earlier_queried_tokens, view.earlier_hit_tokens) if view else (None, None)
     ours = view.reading.prefix_hit_rate if view else None

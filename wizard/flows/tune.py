@@ -171,7 +171,7 @@ def tune(
     if screen.as_json:
         screen.document(report.as_json())
     else:
-        _show(screen, report, search.knobs, options)
+        _show(screen, report, search.knobs)
     return report
 
 
@@ -881,7 +881,7 @@ def _stamp(world: World) -> str:
     return f"{world.clock.now():%Y-%m-%dT%H-%M-%S}"
 
 
-def _show(screen: Screen, report: TuneReport, knobs: Sequence[Knob], options: TuneOptions) -> None:
+def _show(screen: Screen, report: TuneReport, knobs: Sequence[Knob]) -> None:
     screen.title(t("What each setting bought"))
     for line in render_bought(report.bought):
         screen.line(f"  {line}")
