@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -31,7 +32,8 @@ from wizard.ui.screen import Screen
 
 from .hub_standin import StandinHub
 from .installing import cache_folder
-from .processes import environment, run
+from .processes import environment, free_port, run
+from .vllm_servers import CPU_ENVIRONMENT
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 MODEL = "someone/model"
@@ -224,3 +226,41 @@ def test_a_start_from_modelscope_is_planned_from_the_models_own_files(
     assert ended.code == 0, ended.text
     assert MODEL in json.loads(ended.stdout)["command"]
     assert all(asked.path.startswith(f"/models/{MODEL}/resolve/master/") for asked in hub.asked if not asked.by_cdn)
+
+
+@pytest.mark.timeout(400)
+def test_vllm_serves_what_the_hub_gave(place: Place, hub: StandinHub, scripted_model: Path) -> None:
+    """From one command: the plan by the model's own files, the download, the start, an answer."""
+    hub.files = {path.name: path.read_bytes() for path in scripted_model.iterdir() if not path.name.startswith(".")}
+    online = {name: value for name, value in CPU_ENVIRONMENT.items() if "OFFLINE" not in name}
+    env = {**place.world.env, **online, "MODELSCOPE_DOMAIN": hub.url, "VLLM_USE_MODELSCOPE": ""}
+    home = place.world.home
+    wizard = (sys.executable, "-m", "wizard")
+    given = (
+        "serve",
+        MODEL,
+        "--from",
+        place.hub,
+        "--detach",
+        "--vllm",
+        place.runtime.python,
+        "--port",
+        str(free_port()),
+    )
+    try:
+        ended = run(
+            (*wizard, *given, "--set", "enforce-eager", "--set", "max-model-len=2048"), env=env, cwd=home, within_s=300
+        )
+        assert ended.code == 0, ended.text
+        (server,) = json.loads(run((*wizard, "status", "--json"), env=env, cwd=home, within_s=30).stdout)["servers"]
+        assert server["state"] == "ready"
+        key = json.loads((home / "own" / "state" / "secrets.json").read_text())["server-local"]
+        body = json.dumps(
+            {"model": server["served_name"], "messages": [{"role": "user", "content": "say hi"}]}
+        ).encode()
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        asked = urllib.request.Request(f"{server['base_url']}/chat/completions", body, headers)
+        with urllib.request.urlopen(asked, timeout=120) as reply:
+            assert json.load(reply)["choices"][0]["message"]["content"] == "Ready."
+    finally:
+        run((*wizard, "stop", "--all"), env=env, cwd=home, within_s=60)
