@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -506,6 +506,7 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
         screen.document(plan.as_json())
     elif question.form == "text":
         show_plan(screen, plan, machine_name(machine))
+        _say_who_has_room(world, screen, plan, question.clients)
     else:
         from wizard.planning.render import as_command, as_env, as_yaml
 
@@ -513,6 +514,15 @@ def plan_command(world: World, screen: Screen, question: PlanQuestion) -> bool:
             screen.problem(problem)
         screen.line({"command": as_command, "yaml": as_yaml, "env": as_env}[question.form](plan).rstrip("\n"))
     return plan.fits
+
+
+def _say_who_has_room(world: World, screen: Screen, plan: ServePlan, clients: Sequence[str]) -> None:
+    """Where this model holds too little for a client, what lists those that would do."""
+    room = plan.max_model_len if plan.fits else None
+    small = [spec.name for spec in _specs(world, tuple(clients)) if judge_room(spec, room)]
+    if small:
+        screen.title(t("Models with more room"))
+        screen.line(" ".join(("llm-setup models", *(f"--for {name}" for name in small))))
 
 
 def installed_version(world: World, machine: Machine) -> str | None:

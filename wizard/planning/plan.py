@@ -66,7 +66,7 @@ def _plan_once(
             flags=flags,
             env=command_env(choice, entry),
             memory=_memory(machine, choice.outcome),
-            warnings=(*choice.warnings, *flag_warnings),
+            warnings=(*choice.warnings, *flag_warnings, *_beyond_the_makers_word(entry, choice)),
             problems=tuple(problems),
             device=choice.knobs.device,
             facts_source=facts.source,
@@ -221,6 +221,20 @@ def _pin(intent: Intent, flag: str, value: str | None) -> Intent:
 
 
 _CAPABLE_ONLY = ("fp8", "nvfp4", "fp4", "mxfp8")
+
+
+def _beyond_the_makers_word(entry: ModelEntry | None, choice: Choice) -> tuple[str, ...]:
+    """config.json may allow more than the model's card promises."""
+    if entry is None or not choice.outcome.starts or choice.outcome.max_model_len <= entry.context_length:
+        return ()
+    return (
+        t(
+            "The model's card speaks of {stated} tokens; its config.json allows this context, in which answers may be "
+            "worse: `--set max-model-len={plain}` keeps to the card.",
+            stated=f"{entry.context_length:,}",
+            plain=entry.context_length,
+        ),
+    )
 
 
 def _other_variants(facts: ModelFacts, entry: ModelEntry | None, capable: bool) -> tuple[Variant, ...]:

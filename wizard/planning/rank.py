@@ -264,7 +264,7 @@ def _try(
         nvlink = bool(knobs.nvlink)
         fits = "yes" if outcome.starts else "no"
         if outcome.starts:
-            context, tokens = min(outcome.longest, entry.context_length), outcome.tokens
+            context, tokens = outcome.longest, outcome.tokens  # as the plan serves it
         elif outcome.refusal is not None:
             lacking.append(outcome.refusal.what)
     else:

@@ -314,6 +314,15 @@ def test_a_plan_says_of_a_client_what_is_said_before_its_files_are_written(
     assert len(said) == (1 if length < 32_768 else 0)
 
 
+@pytest.mark.parametrize("length", [8192, 32_768])
+def test_a_plan_without_room_for_a_client_leads_to_models_that_have_it(
+    world: World, folder: Path, screen: Screen, shown: Callable[[], str], length: int
+) -> None:
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "max_position_embeddings": length}))
+    plan_command(world, screen, asked(folder, clients=("codex", "aider")))
+    assert ("llm-setup models --for codex\n" in shown()) == (length == 8192)
+
+
 def asked(folder: Path, **changes: Any) -> PlanQuestion:
     return replace(PlanQuestion(str(folder), gpu="L4"), **changes)
 

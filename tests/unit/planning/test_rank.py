@@ -38,6 +38,19 @@ def test_a_model_that_fits_tells_its_context_speed_and_gpus() -> None:
     assert row.serves == ("codex",)
 
 
+@pytest.mark.parametrize("model_id", ["LiquidAI/LFM2.5-1.2B-Instruct", "Qwen/Qwen3-0.6B"])
+def test_the_list_and_the_plan_tell_one_context(model_id: str) -> None:
+    machine = Machine("linux", Cpu("x", "x86_64", 8), 24.0, 20.0)
+    (row,) = rank_models(machine, [CODEX], models=[entry(model_id)])
+    facts = facts_of(entry(model_id), row.variant)
+    assert facts is not None
+    plan = plan_serve(machine, facts, Intent())
+    assert row.context_tokens == plan.max_model_len
+    beyond = plan.max_model_len > entry(model_id).context_length
+    assert any("The model's card speaks of" in warning for warning in plan.warnings) == beyond
+    assert beyond == (model_id == "LiquidAI/LFM2.5-1.2B-Instruct")
+
+
 def test_the_most_exact_variant_that_leaves_room_is_taken() -> None:
     assert rank("Qwen/Qwen3-32B", "H200", AIDER).variant.precision == "bf16"
     assert rank("Qwen/Qwen3-32B", "L40S", AIDER).variant.precision == "fp8"
