@@ -61,7 +61,7 @@ def test_the_common_road_in_english_ends_with_a_proved_server(
     # Without its compilation, which takes minutes on two cores.
     options = ("--set", "enforce-eager", "--set", "enable-auto-tool-choice", "--set", "tool-call-parser=hermes")
     child = walker("init", "--vllm", str(vllm_runtime.parent.parent), *options)
-    sees(child, "This machine", "Which clients should use it?")
+    sees(child, "This machine", "Which coding clients do you want to set up?")
     child.send(ENTER)
     sees(child, "Where should the model run?", "Back")
     child.send(ENTER)
@@ -85,7 +85,7 @@ def test_the_common_road_in_english_ends_with_a_proved_server(
 def test_the_same_road_in_chinese_takes_the_server_that_runs(walker: Callable[..., Any]) -> None:
     child = walker("--lang", "zh_CN", "init")
     before = json.loads((child.home / "state/servers/local.json").read_text())["pid"]
-    sees(child, "这台机器", "哪些客户端要使用它？")
+    sees(child, "这台机器", "您要设置哪些编程客户端？")
     child.send(ENTER)
     sees(child, "模型在哪里运行？", "这里的服务器", "返回")
     child.send(ENTER)

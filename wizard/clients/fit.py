@@ -42,15 +42,15 @@ def judge_room(spec: ClientSpec, room: int | None) -> tuple[Problem, ...]:
         what = t(
             "{title} gets no answer in this context: its first request is about {first} tokens, and it holds {room}.",
             title=spec.title,
-            first=first,
-            room=room,
+            first=f"{first:,}",
+            room=f"{room:,}",
         )
     else:
         what = t(
             "{title} has little room in this context: it holds {room} tokens, {minimum} are the least to work with.",
             title=spec.title,
-            room=room,
-            minimum=spec.minimum_context_tokens,
+            room=f"{room:,}",
+            minimum=f"{spec.minimum_context_tokens:,}",
         )
     return (
         Problem(

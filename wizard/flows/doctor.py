@@ -47,7 +47,7 @@ class DoctorOptions:
     """What was asked for. base_url, model, client_type: an explicit triple. client: only this installed client.
 
     every: all endpoints of clients and profiles, not only the first few. log, error: `-` is stdin. full: send a prompt
-    of the client's size also to others' servers.
+    of the client's size also to others' servers. by_itself: its own command runs it, and its flags can be given.
     """
 
     base_url: str = ""
@@ -66,6 +66,7 @@ class DoctorOptions:
     full: bool = False
     timeout_s: float = 20.0
     only: tuple[str, ...] = ()
+    by_itself: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def run_doctor(world: World, screen: Screen, options: DoctorOptions) -> Report:
         endpoints = tuple(shared.at(target) for target in targets)
     elif targets:
         limits = Limits(options.timeout_s, options.cheap, options.full)
-        _say_what_it_costs(screen, tuple(filter(_can_be_asked, targets)), limits)
+        _say_what_it_costs(screen, tuple(filter(_can_be_asked, targets)), limits, options.by_itself)
         prober = Prober(world, limits)
 
         def ask(target: Target) -> Observations:
@@ -180,19 +181,19 @@ def _say_progress(screen: Screen, mark: Literal["running", "ok"], target: Target
     screen.step(mark, text, seconds=seconds)
 
 
-def _say_what_it_costs(screen: Screen, targets: tuple[Target, ...], limits: Limits) -> None:
+def _say_what_it_costs(screen: Screen, targets: tuple[Target, ...], limits: Limits, by_itself: bool) -> None:
     """Somebody may pay for each token: say beforehand how many there may be. Own servers cost nothing."""
     for target in targets:
         requests, tokens = estimate_cost(target, limits)
         if requests and not screen.as_json:
-            screen.line(
-                t(
-                    "Asking {url}: up to {requests} short requests, about {tokens} tokens (`--cheap` sends none).",
-                    url=target.base_url,
-                    requests=requests,
-                    tokens=tokens,
-                )
+            text = t(
+                "Asking {url}: up to {requests} short requests, about {tokens} tokens.",
+                url=target.base_url,
+                requests=requests,
+                tokens=f"{tokens:,}",
             )
+            for line in screen.fit(f"{text} {t('`--cheap` sends none.')}" if by_itself else text):
+                screen.line(line)
 
 
 # ---- evidence ----------------------------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ class InitFlow:
         self.written: tuple[str, ...] = ()
         self.left_out: tuple[ClientSpec, ...] = ()
         self._with_hub: tuple[str, World] | None = None
+        # What was chosen before Back, by question: the cursor is there when it is asked again.
+        self._chosen: dict[str, str] = {}
 
     @property
     def world(self) -> World:
@@ -168,9 +170,10 @@ class InitFlow:
                     self.road = self._way_on(step, error)
                 self._keep()
         except KeyboardInterrupt:
-            if self._keeps and self.road.can_go_back:
+            if self._keeps:
                 self.screen.line()
-                self.screen.line(t("Left. `llm-setup init` goes on from here."))
+                kept = self.road.can_go_back
+                self._say(t("Left. `llm-setup init` goes on from here.") if kept else t("Left. Nothing was changed."))
             raise
         self._finish()
         return self.journey
@@ -196,6 +199,10 @@ class InitFlow:
             "verify": self._verify,
         }
         todo[step]()
+
+    def _say(self, text: str) -> None:
+        for line in self.screen.fit(text):
+            self.screen.line(line)
 
     def _answer(self, name: str, answer: Answer) -> None:
         self.road = self.road.answered(name, answer)
@@ -276,6 +283,8 @@ class InitFlow:
             return
         raw = self._world.files.read_bytes(self._kept_in)
         if raw is None:
+            if self.manner.resume:
+                self.screen.step("info", t("no earlier run was left: this one begins anew"))
             return
         try:
             kept = parse_answers(raw.decode("utf-8", "replace"), str(self._kept_in), kept=True)
@@ -324,7 +333,7 @@ class InitFlow:
         agents = {name for name in installed if "tools" in known[name].spec.needs}
         recommended = tuple(name for name in known if name in agents | applied) or FIRST_CLIENTS
         rows = [
-            Choice(name, f"{client.spec.title}{_state(name, installed, applied)}")
+            Choice(name, f"{client.spec.title}{_state(name, installed, applied, self._on_path(client.spec))}")
             for name, client in known.items()
             if client.spec.has_scope(self._scope)
         ]
@@ -334,12 +343,17 @@ class InitFlow:
             "clients",
             self.questions.several(
                 "--client NAME",
-                t("Which clients should use it?"),
+                t("Which coding clients do you want to set up?"),
                 rows,
                 recommended,
                 may_go_back=self.road.can_go_back,
             ),
         )
+
+    def _on_path(self, spec: ClientSpec) -> bool:
+        from wizard.effects.installed import find_program
+
+        return not spec.programs or any(find_program(program, self.world.env) for program in spec.programs)
 
     def _ask_source(self) -> None:
         running = self._healthy_server(show=True)
@@ -379,9 +393,10 @@ class InitFlow:
             t("Which one?"),
             rows,
             # None of them is the usual one: nobody's key is sent to the first of a list.
-            rows[0].value if self.questions.may_ask else None,
+            self._chosen.get("gateway", rows[0].value) if self.questions.may_ask else None,
             may_go_back=self.road.can_go_back,
         )
+        self._chosen["gateway"] = chosen
         if chosen:
             self._answer("gateway", chosen)
         else:
@@ -398,6 +413,7 @@ class InitFlow:
             self.road = self.road.assuming("base_url", suggested)
             return
         # A form with a place for one's own name in it is no answer that could be taken for somebody.
+        suggested = suggested or self._chosen.get("base_url")
         suggested = suggested if self.questions.may_ask else None
         self._answer(
             "base_url",
@@ -707,6 +723,7 @@ class InitFlow:
         way = cast(WayOut, chosen)
         if way == "leave":
             self._keep(also_flags=True)
+            self._say(t("Left. `llm-setup init` goes on from here."))
             raise LeftError(error)
         road = taken(self.road, way, step)
         self.road = road
@@ -835,7 +852,8 @@ class InitFlow:
         assert self.seen is not None
         endpoint = self.seen.endpoint(self.road.text("model"), self.key)
         said = t("model {model}, key {key}", model=endpoint.model, key=t(endpoint.key_hint))
-        self.screen.step("ok", endpoint.openai_base_url, said)
+        # No tick before anything is proved.
+        self.screen.step("info", endpoint.openai_base_url, said)
         name = self._profile_name(endpoint.openai_base_url)
         self.endpoint = replace(endpoint, name=name)
         self.profile = Profile(
@@ -1088,13 +1106,25 @@ class InitFlow:
         self.screen.step("running", t("the doctor looks for the cause"))
         key = endpoint.key.reveal() if endpoint.key else ""
         asked = replace(self.world, env={**self.world.env, KEY_VARIABLE: key})
-        options = DoctorOptions(base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk")
+        options = DoctorOptions(
+            base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk", by_itself=False
+        )
         report = run_doctor(asked, self.screen, options)
         found = next((found for found in report.diagnosis.findings if found.severity == "error"), None)
         if found is None or found.fix is None:
             return found
-        # The request was sent as an SDK that nobody chose sends it; the ways on are offered below.
-        kept = tuple(command for command in found.fix.commands if options.client_type not in command)
+        # The request was sent as an SDK that nobody chose sends it: the endpoint that was found is taken by `init`.
+        fixed, chosen = f"llm-setup clients apply {options.client_type} ", self.road.given.get("clients")
+        clients = "".join(f" --client {name}" for name in chosen) if isinstance(chosen, tuple) else ""
+        kept = tuple(
+            f"llm-setup init {command.removeprefix(fixed)}{clients}" if command.startswith(fixed) else command
+            for command in found.fix.commands
+            if command.startswith(fixed) or options.client_type not in command
+        )
+        for command in kept:
+            words = command.split()
+            if command.startswith("llm-setup init ") and "--base-url" in words[:-1]:
+                self._chosen["base_url"] = words[words.index("--base-url") + 1]
         return replace(found, fix=replace(found.fix, commands=kept))
 
     def _apply(self) -> None:
@@ -1212,6 +1242,7 @@ class InitFlow:
         self.screen.title(t("What now"))
         served = self.profile is not None and self.profile.server
         rows = (
+            *self._programs(),
             ("llm-setup status", t("what the server does"))
             if served
             else ("llm-setup profiles", t("this endpoint, and others by name")),
@@ -1225,6 +1256,24 @@ class InitFlow:
                 self.screen.line(f"      {what}")
             else:
                 self.screen.line(f"    {pad(command, width)}   {what}")
+
+    def _programs(self) -> tuple[tuple[str, str], ...]:
+        """What starts the clients that were set up, answer, and are found here."""
+        from wizard.effects.installed import find_program
+        from wizard.flows.clients import choose_clients, load_clients
+        from wizard.flows.init_room import without_answer
+
+        room = self.endpoint.max_model_len if self.endpoint is not None else None
+        silent = without_answer(self.world, self.written, room)
+        specs = [client.spec for client in choose_clients(load_clients(self.world), self.written)]
+        return tuple(
+            (spec.programs[0], t("start {title}", title=spec.title))
+            for spec in specs
+            if spec not in silent
+            and "tools" in spec.needs
+            and spec.programs
+            and find_program(spec.programs[0], self.world.env) is not None
+        )
 
     def _say_outlook(self) -> None:
         from wizard.flows.init_room import look_out, say_outlook
@@ -1272,9 +1321,10 @@ def _way_title(way: WayOut) -> str:
     }[way]
 
 
-def _state(client: str, installed: set[str], applied: set[str]) -> str:
+def _state(client: str, installed: set[str], applied: set[str], on_path: bool) -> str:
+    """on_path: its command is found; else only its folder is, as of a plug-in, or of what was installed once."""
     if client in installed:
-        return t(" (installed)")
+        return t(" (installed)") if on_path else t(" (its settings are here)")
     return t(" (set up)") if client in applied else ""
 
 
@@ -1311,7 +1361,7 @@ def _wrong_url(line: str) -> str:
     try:
         check_base_url(line)
     except ProblemError as error:
-        return error.problem.what
+        return f"{error.problem.what} {t('Example: {example}', example='http://127.0.0.1:8000/v1')}"
     return ""
 
 

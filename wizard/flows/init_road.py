@@ -238,7 +238,7 @@ def ways_out(road: Road, step: Step, code: str, *, has_vllm: bool = True) -> tup
         ways += ["retry", "another-url", "another-key"]
         if step in ("connect", "prove"):
             ways += ["another-model"]
-        ways += ["serve-here"]
+        ways += ["gateway", "serve-here"]
     return (*dict.fromkeys(ways), "leave")
 
 
@@ -275,7 +275,7 @@ def taken(road: Road, way: WayOut, step: Step) -> Road:
         case "another-key":
             return road.reopened("key").undone(step)
         case "gateway":
-            return road.reopened("source", "model", "agree").answered("source", "gateway").undone(step)
+            return road.reopened(*_ELSEWHERE, "model", "agree").answered("source", "gateway").undone(step)
         case "serve-here":
             names = ("source", "gateway", "base_url", "key", "model")
             return road.reopened(*names).answered("source", "serve").undone(step)

@@ -80,7 +80,7 @@ def _show(
 ) -> None:
     screen.title(t("Models for {machine}", machine=_machine_line(machine)))
     names = ", ".join(need.title for need in needs) or t("a coding agent")
-    screen.line(t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least:,}"))
+    _say(screen, t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least:,}"))
     best = [row for row in rows if row.suits]
     rest = [row for row in rows if not row.suits and (everything or row.fits == "yes")]
     listed = (best + rest if everything else best or rest)[:limit]
@@ -92,20 +92,27 @@ def _show(
     unknown = [row.variant.model for row in rows if row.fits == "unknown" and not row.lacking]
     if unknown and not everything:
         screen.line()
-        screen.line(t("Weights fit; how much context, `llm-setup plan` learns from the hub:"))
+        _say(screen, t("Weights fit; how much context, `llm-setup plan` learns from the hub:"))
         for model in unknown[:_UNKNOWN_SHOWN]:
             screen.line(f"     {model}")
     screen.line()
-    screen.line(t("~ estimated: speed from memory bandwidth, context by vLLM's arithmetic."))
+    _say(screen, t("~ estimated: speed from memory bandwidth, context by vLLM's arithmetic."))
     if not serving_gpus(machine):
-        screen.line(
-            t("Without a GPU the wait decides: to read a first request of {n} tokens and answer.", n=f"{least // 2:,}")
+        told = t(
+            "Without a GPU the wait decides: to read a first request of {n} tokens and answer.", n=f"{least // 2:,}"
         )
+        _say(screen, told)
     hidden = len(best) - min(len(best), len(listed))
     if hidden > 0:
-        screen.line(t("{n} more suit as well: `--limit {all}`.", n=hidden, all=len(best)))
+        _say(screen, t("{n} more suit as well: `--limit {all}`.", n=hidden, all=len(best)))
     if listed:
         screen.line(t("Next: {command}", command=f"llm-setup plan {listed[0].variant.model}"))
+
+
+def _say(screen: Screen, text: str) -> None:
+    """A sentence, broken between words."""
+    for line in screen.fit(text):
+        screen.line(line)
 
 
 def _row_lines(row: Ranked, between: str) -> list[str]:

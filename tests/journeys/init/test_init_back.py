@@ -6,9 +6,9 @@ from typing import Any
 
 def test_back_at_every_question_of_the_road_here(on_terminal: Any, machine: Any, home: Path) -> None:
     terminal = on_terminal("init", "--vllm", str(machine.vllm))
-    terminal.sees("Which clients should use it?", "when done)").enter()
+    terminal.sees("Which coding clients do you want to set up?", "when done)").enter()
     terminal.sees("Where should the model run?", "At a gateway", "Back").escape()
-    terminal.sees("Which clients should use it?", "when done)").enter()
+    terminal.sees("Which coding clients do you want to set up?", "when done)").enter()
     terminal.sees("Where should the model run?", "At a gateway", "Back").enter()
     # The row `Back` is the last, one up from the first.
     terminal.sees("Which model?", "Another:", "Back").up().enter()

@@ -8,7 +8,7 @@ def test_init_speaks_chinese_from_the_first_question_to_the_last_word(
     on_terminal: Any, endpoint: Any, home: Path
 ) -> None:
     terminal = on_terminal("--lang", "zh_CN", "init", "--base-url", endpoint.url, "--model", "tiny")
-    terminal.sees("这台机器", "哪些客户端要使用它？", "空格选择").enter()
+    terminal.sees("这台机器", "您要设置哪些编程客户端？", "空格选择").enter()
     terminal.sees("写入这些文件吗？").types("y").enter()
     terminal.sees("接下来").ends()
     assert (home / ".codex/config.toml").exists()

@@ -27,7 +27,7 @@ class Stop:
     mode: str = "ok"
 
 
-CLIENTS = ("Which clients should use it?", ENTER)
+CLIENTS = ("Which coding clients do you want to set up?", ENTER)
 HERE = (CLIENTS, ("Where should the model run?", ENTER))
 SMALL = (*HERE, ("Which model?", ENTER))
 URL = (CLIENTS, ("Where should the model run?", DOWN + ENTER), ("Base URL", "{endpoint}" + ENTER))

@@ -11,13 +11,13 @@ from wizard.text import display_width
 
 QUESTIONS = {
     "en": (
-        "Which clients should use it?",
+        "Which coding clients do you want to set up?",
         "Where should the model run?",
         "Which model?",
         "Go on?",
         "Write these files?",
     ),
-    "zh_CN": ("哪些客户端要使用它？", "模型在哪里运行？", "用哪个模型？", "继续吗？", "写入这些文件吗？"),
+    "zh_CN": ("您要设置哪些编程客户端？", "模型在哪里运行？", "用哪个模型？", "继续吗？", "写入这些文件吗？"),
 }
 LAST = {"en": "What now", "zh_CN": "接下来"}
 # Words of questionary and of our own screen that have no place in a Chinese text.

@@ -8,7 +8,7 @@ import pytest
 
 def test_questions_lead_to_written_files(on_terminal: Any, endpoint: Any, home: Path) -> None:
     terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
-    terminal.sees("Which clients should use it").enter()
+    terminal.sees("Which coding clients do you want to set up").enter()
     terminal.sees("Write these files").types("y").enter()
     terminal.sees("What now").ends()
     assert (home / ".codex/config.toml").exists()
@@ -28,7 +28,7 @@ def test_the_road_to_a_url_with_several_models_asks_six_questions(
     two = {"data": [{"id": "tiny", "max_model_len": 65536}, {"id": "other"}]}
     endpoint.routes["GET /v1/models"] = lambda headers, body: (200, two)
     terminal = on_terminal("init")
-    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Which coding clients do you want to set up?").enter()
     terminal.sees("Where should the model run?").down().enter()
     terminal.sees("Base URL").types(endpoint.url).enter()
     terminal.sees("Key (not shown").types(key).enter()
@@ -42,7 +42,7 @@ def test_the_road_to_a_url_with_several_models_asks_six_questions(
 @pytest.mark.parametrize("key", ["c", "d"])
 def test_ctrl_c_and_ctrl_d_at_a_question_leave_nothing(on_terminal: Any, home: Path, key: str) -> None:
     terminal = on_terminal("init")
-    terminal.sees("Which clients should use it", "when done)")
+    terminal.sees("Which coding clients do you want to set up", "when done)")
     terminal.child.sendcontrol(key)
     terminal.ends(130)
     assert list(home.iterdir()) == []
@@ -52,7 +52,7 @@ def test_the_common_road_asks_six_questions_and_enter_answers_each(on_terminal: 
     terminal = on_terminal("init", "--vllm", str(machine.vllm))
     # The fifth only where the model holds less than the first request of a client.
     asked = (
-        "Which clients should use it?",
+        "Which coding clients do you want to set up?",
         "Where should the model run?",
         "Which model?",
         "Go on?",

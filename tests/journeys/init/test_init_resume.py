@@ -15,7 +15,7 @@ def test_a_run_killed_at_each_question_goes_on_there(on_terminal: Any, machine: 
         "Write these files?",
     )
     terminal = on_terminal("init", "--vllm", str(machine.vllm))
-    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Which coding clients do you want to set up?").enter()
     for question in questions:
         terminal.sees(question)
         terminal.kill()
@@ -82,13 +82,13 @@ def test_a_server_that_has_gone_since_is_started_anew(on_terminal: Any, machine:
     first.sees("Write these files?").types("y").enter()
     first.sees("What now").ends()
     again = on_terminal("init", "--vllm", str(machine.vllm))
-    again.sees("Which clients should use it?").enter()
+    again.sees("Which coding clients do you want to set up?").enter()
     again.sees("already running", "Where should the model run?", "The server here").enter()
     again.sees("all the same?").enter()
     again.sees("What now").ends()
     before = machine.record["pid"]
     third = on_terminal("init", "--vllm", str(machine.vllm))
-    third.sees("Which clients should use it?").enter()
+    third.sees("Which coding clients do you want to set up?").enter()
     third.sees("Where should the model run?", "The server here", "Back")
     machine.close()
     third.enter()
@@ -151,7 +151,7 @@ def test_answers_of_ours_that_do_not_parse_are_said_once_and_forgotten(on_termin
     kept.parent.mkdir(parents=True)
     kept.write_text("clients = [")
     terminal = on_terminal("init")
-    terminal.sees("do not parse", "begun anew", "Which clients should use it?")
+    terminal.sees("do not parse", "begun anew", "Which coding clients do you want to set up?")
     assert not kept.exists()
 
 
@@ -159,7 +159,7 @@ def test_what_is_gone_on_with_by_flag_is_not_offered_again(
     on_terminal: Any, llm_setup: Any, endpoint: Any, home: Path
 ) -> None:
     terminal = on_terminal("init", "--base-url", endpoint.url, "--model", "tiny")
-    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Which coding clients do you want to set up?").enter()
     terminal.sees("Write these files?")
     terminal.kill()
     assert (home / "own/state/init-answers.toml").exists()
@@ -170,13 +170,13 @@ def test_what_is_gone_on_with_by_flag_is_not_offered_again(
 
 def test_a_run_may_begin_anew(on_terminal: Any, home: Path) -> None:
     terminal = on_terminal("init")
-    terminal.sees("Which clients should use it?").enter()
+    terminal.sees("Which coding clients do you want to set up?").enter()
     terminal.sees("Where should the model run?")
     terminal.child.sendcontrol("c")
     terminal.sees("goes on from here").ends(130)
     terminal = on_terminal("init")
     terminal.sees("Go on where it was left?", "Begin anew").down().enter()
-    terminal.sees("Which clients should use it?")
+    terminal.sees("Which coding clients do you want to set up?")
     terminal.child.sendcontrol("c")
     terminal.ends(130)
     assert not (home / "own/state/init-answers.toml").exists()

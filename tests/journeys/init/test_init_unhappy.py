@@ -115,7 +115,8 @@ def test_a_clients_file_that_does_not_parse_is_mended_or_left_out(
     choose(terminal, way)
     if way == "Choose other clients":
         # It stands first and is chosen, as the only one that is here.
-        terminal.sees("Which clients should use it?", "Codex CLI (installed)", "when done)").types(" ").enter()
+        terminal.sees("Which coding clients do you want to set up?", "Codex CLI (its settings are here)", "when done)")
+        terminal.types(" ").enter()
     else:
         terminal.sees("Write these files?").types("y").enter()
     terminal.sees("What now").ends()
