@@ -18,7 +18,7 @@ from .homes import Home, make_home
 from .installing import system_program
 from .processes import Ended, free_port
 from .relays import black_hole, nginx, private_certificate, relay
-from .vllm_servers import RealServer, stop_vllm
+from .vllm_servers import CPU_ENVIRONMENT, RealServer, serve_by_wizard, stop_by_wizard, stop_vllm
 
 NO_SYSTEM_TEMPLATE = """\
 {% for message in messages %}{% if message.role in ('system', 'developer') %}
@@ -361,6 +361,31 @@ def test_a_server_that_still_loads_is_named_first(home: Home, workshop: Workshop
     finally:
         stop_vllm(server)
     assert found[:1] == ["server-not-ready"], found
+
+
+@pytest.mark.timeout(600)
+def test_an_own_server_is_started_again_with_what_it_lacks_and_then_serves_the_client(
+    home: Home, workshop: Workshop, scripted_model: Path, tmp_path: Path
+) -> None:
+    """The served name says which parser the model's calls need."""
+    key_file, state = tmp_path / "key", tmp_path / "wizard"
+    key_file.write_text("sk-fixed-0123456789")
+    small = ("--max-model-len", "8192")
+    server = serve_by_wizard(
+        workshop.runtime(), scripted_model, state, key_file=key_file, served_name="Qwen/Qwen3-8B", arguments=small
+    )
+    try:
+        patient = Patient(home, server)
+        where = {**CPU_ENVIRONMENT, "LLM_SETUP_HOME": str(state)}
+        before = patient.examine("--context", "16384", client="continue", **where)
+        assert {"tool-choice-not-enabled", "context-length-exceeded"} <= set(before), before
+        triple = ("--base-url", server.base_url, "--model", server.model, "--client-type", "continue")
+        fix = ("doctor", "--fix", "--yes", "--assume", "host", "--context", "16384", *triple)
+        fixed = home.wizard(*fix, within_s=400, LLM_SETUP_API_KEY=server.key, **where)
+        assert fixed.code == 0, fixed.text
+        assert patient.examine("--context", "16384", client="continue", **where) == []
+    finally:
+        stop_by_wizard(state)
 
 
 # ---- files and environment ---------------------------------------------------------------------------------------
