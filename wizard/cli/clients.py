@@ -231,10 +231,19 @@ def verify_command(app: App, names: tuple[str, ...], every: bool, run: bool) -> 
 
     results = verify_clients(app.world, app.screen, () if every else names, run=run)
     failed = any(result.status in ("failed", "context") for result in results)
+    # Who names clients wants to know that they work, and nothing showed it.
+    lacking = [result.client for result in results if not result.ours]
+    unproved = bool(names) and bool(lacking) and all(result.status == "skipped" for result in results)
     if app.screen.as_json:
         app.screen.document(
-            {"status": "error" if failed else "ok", "clients": [result.as_json() for result in results]}
+            {
+                "status": "error" if failed else "unknown" if unproved else "ok",
+                "clients": [result.as_json() for result in results],
+            }
         )
     elif not results:
         app.screen.line(t("Nothing is applied: llm-setup clients apply NAME"))
-    return ExitCode.PROBLEM if failed else ExitCode.FINE
+    if unproved:
+        command = "llm-setup clients apply " + " ".join(lacking)
+        app.screen.step("warning", t("Nothing was proved. First: {command}", command=command))
+    return ExitCode.PROBLEM if failed or unproved else ExitCode.FINE

@@ -160,7 +160,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
         sys.exit(end.exit_code)
     except click.exceptions.NoArgsIsHelpError as end:
         end.show()
-        sys.exit(ExitCode.USAGE)
+        # Named alone, llm-setup is asked what it can do; a group of commands lacks one.
+        sys.exit(ExitCode.USAGE if end.ctx is not None and end.ctx.parent is not None else ExitCode.FINE)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "llm-setup"
         fix = Fix(t("See `{command}`.", command=f"{where} --help"))

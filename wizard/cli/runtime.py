@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from wizard.cli.app import App, command_options
+from wizard.cli.app import App, command_options, run_list
 
 
-@click.group(epilog="Example: llm-setup runtime install --vllm-version 0.31.0")
-def command() -> None:
+@click.group(invoke_without_command=True, epilog="Example: llm-setup runtime install --vllm-version 0.31.0")
+@click.pass_context
+def command(context: click.Context) -> int:
     """Installed vLLM versions: several side by side, one of them used."""
+    return run_list(context, list_command)
 
 
 @command.command("list", epilog="Example: llm-setup runtime list --json")

@@ -104,7 +104,8 @@ def _steps(world: World, endpoint: Endpoint, *, ours: bool, calls_tools: bool) -
         )
     # Some gateways list no models and serve them all the same; a server that is not there or refuses the key does not.
     turned_away = isinstance(reply, HttpFailure) or reply.status in (401, 403)
-    yield verdict("models", t("models, with the key"), judged, seconds, "models", needed=ours or turned_away)
+    title = t("models, with the key") if endpoint.key else t("models")
+    yield verdict("models", title, judged, seconds, "models", needed=ours or turned_away)
     if isinstance(reply, HttpFailure):
         return
 

@@ -128,6 +128,8 @@ def give_back(
     restore_clients(world, screen, (), every=True, yes=True, keep_changes=keep_changes)
     for name in traces.keys:
         world.secrets.forget(name)
+    if traces.keys:
+        screen.step("ok", t("keys forgotten: {names}", names=", ".join(traces.keys)))
     return True
 
 

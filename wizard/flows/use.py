@@ -26,7 +26,13 @@ def choose_profile(world: World, screen: Screen, name: str, fallback: str, *, dr
     known = world.profiles.load()
     if name == "-":
         if not known.previous:
-            raise usage_error("profile-missing", t("There is no profile to go back to."), t("Name one."))
+            raise usage_error(
+                "profile-missing",
+                t("There is no profile to go back to."),
+                t("Name one, as `llm-setup use NAME`; the first command lists them, the second adds one."),
+                "llm-setup profiles list",
+                "llm-setup profiles add NAME --base-url URL --model ID",
+            )
         name = known.previous
     profile = active_profile(world, name)
     if profile is None:

@@ -37,7 +37,8 @@ _MARKS: dict[VerifyStatus, Mark] = {"ok": "ok", "failed": "failed", "context": "
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One client's verdict. request: what was sent, without the key."""
+    """One client's verdict. request: what was sent, without the key. ours: its files name an endpoint, or nobody reads
+    them back."""
 
     client: str
     how: Literal["request", "run"]
@@ -45,6 +46,7 @@ class Verified:
     detail: str
     request: str = ""
     seconds: float = 0.0
+    ours: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """For `clients verify --json`."""
@@ -141,7 +143,7 @@ def _verify_by_request(world: World, spec: ClientSpec, triple: Triple | None, ro
         # Nothing says where its URL stands (curl's is a whole request): what is there was not looked at.
         return Verified(spec.name, "request", "skipped", t("not checked: its files are not read back; start it once"))
     if triple is None or not triple.base_url or not triple.model:
-        return Verified(spec.name, "request", "skipped", t("its files hold no base URL and model of ours"))
+        return Verified(spec.name, "request", "skipped", t("its files hold no base URL and model of ours"), ours=False)
     request, endpoint = request_as_client(spec, triple)
     reply = world.http.send(request)
     judged = _judge(spec, request, reply)

@@ -203,7 +203,10 @@ def _look(world: World, target: _Target, window_s: float) -> Watched:
     if not isinstance(reply, HttpReply):
         return Watched(target.name, target.root, None, t("does not answer: {why}", why=reply.text))
     if reply.status != 200:
-        return Watched(target.name, target.root, None, f"GET /metrics: {reply.status}")
+        told = f"GET /metrics: {reply.status}"
+        if reply.status == 404:
+            told = t("no /metrics (404): vLLM has them, most gateways show none; watch the server behind it")
+        return Watched(target.name, target.root, None, told)
     now = parse_snapshot(reply.text, world.clock.monotonic_s())
     if not now.has_metrics:
         return Watched(target.name, target.root, None, t("its /metrics holds none of vLLM's metrics"))

@@ -37,7 +37,7 @@ def describe_machine(
             t("No GPU named `{name}` is in the catalogue.", name=gpu),
             t("Name one of these: {names}.", names=", ".join(f"`{name}`" for name in near))
             if near
-            else t("Give its memory with `--gpu-memory-gib`, or a name from docs/reference/gpus.md."),
+            else t("Give its memory with `--gpu-memory-gib 24`, or a name such as `RTX 4090`, `L40S` or `H100`."),
             why=t("Its memory and compute capability decide what fits; they are not guessed.")
             + (" " + t("A GPU that is not listed can be described with `--gpu-memory-gib`.") if near else ""),
         )

@@ -57,6 +57,20 @@ def test_verify_says_so_when_the_key_is_wrong(person: Any, endpoint: Any) -> Non
     assert "~/.codex/config.toml: model_providers.llm-setup.base_url" in verified.stdout
 
 
+def test_verify_of_clients_that_were_never_applied_proves_nothing_and_says_what_comes_first(person: Any) -> None:
+    verified = person.llm_setup("clients", "verify", "codex", "cline")
+    assert verified.returncode == 1
+    assert "Nothing was proved. First: llm-setup clients apply codex cline" in verified.stdout
+    assert person.llm_setup("clients", "verify", "curl").returncode == 0
+
+
+def test_named_alone_llm_setup_helps_and_runtime_lists(person: Any) -> None:
+    alone = person.llm_setup()
+    assert (alone.returncode, "Usage: llm-setup" in alone.stdout + alone.stderr) == (0, True)
+    runtime = person.llm_setup("runtime")
+    assert (runtime.returncode, "No vLLM is installed here" in runtime.stdout) == (0, True)
+
+
 def test_verify_can_start_the_client_itself(person: Any, endpoint: Any, planted_key: str) -> None:
     person.llm_setup(*("clients", "apply", "codex", "--base-url", endpoint.url, "--yes"), key=planted_key)
     verified = person.llm_setup("clients", "verify", "codex", "--run", "--json")
@@ -83,7 +97,7 @@ def test_verify_can_start_the_client_itself(person: Any, endpoint: Any, planted_
         pytest.param(["clients", "apply", "--all", "codex"], "not both", id="both"),
         pytest.param(["clients", "apply", "codex", "--profile", "nope"], "nope", id="no such profile"),
         pytest.param(["use", "nope"], "nope", id="use of no profile"),
-        pytest.param(["use", "-"], "no profile to go back", id="nothing before"),
+        pytest.param(["use", "-"], "llm-setup profiles add NAME", id="nothing before"),
         pytest.param(
             ["run", "litellm", "--base-url", "http://127.0.0.1:9", "--model", "m"], "files only", id="not runnable"
         ),
@@ -471,6 +485,8 @@ def test_uninstall_lists_all_that_was_ever_written_and_takes_it_back(person: Any
     done = person.llm_setup("uninstall", "--yes")
     assert done.returncode == 0, done.stderr
     assert person.files() == before
+    assert "✓ keys forgotten: profile:a" in done.stdout
+    assert "forgotten" not in person.llm_setup("uninstall", "--dry-run").stdout
     secrets = (person.state / "state/secrets.json").read_text()
     assert planted_key not in secrets
     command = next(line.split("$ ")[1] for line in done.stdout.splitlines() if "$ rm -r " in line)

@@ -110,7 +110,7 @@ def test_a_server_that_does_not_answer_is_said_and_ends_with_1(watch: Watch) -> 
 def test_another_program_is_not_taken_for_a_vllm(watch: Watch, server: str) -> None:
     ran = watch("--base-url", f"{server}/elsewhere", "--once")
     assert ran.returncode == 1
-    assert "GET /metrics: 404" in ran.stdout
+    assert "no /metrics (404): vLLM has them, most gateways show none" in ran.stdout
 
 
 def test_an_unknown_name_is_wrong_usage(watch: Watch) -> None:

@@ -32,6 +32,12 @@ def test_a_server_that_does_it_all_is_proved_in_every_protocol(world, screen, en
     assert len(shown().splitlines()) == len(proof.steps) == 9
 
 
+def test_without_a_key_no_line_speaks_of_one(world, screen, endpoint, shown) -> None:  # type: ignore[no-untyped-def]
+    prove_endpoint(world, screen, endpoint.with_key(None), ours=False)
+    assert "models" in shown()
+    assert "with the key" not in shown()
+
+
 def test_a_wrong_key_fails_the_proof(world, screen, endpoint) -> None:  # type: ignore[no-untyped-def]
     proof = prove_endpoint(world, screen, endpoint.with_key(Secret("sk-wrong-00000000")), ours=True)
     assert not proof.ok

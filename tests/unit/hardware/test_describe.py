@@ -76,11 +76,11 @@ def test_flags_that_describe_no_machine(flags: dict[str, Any], code: str) -> Non
     assert caught.value.exit_code == ExitCode.USAGE
 
 
-def test_a_name_like_none_leads_to_the_list_of_gpus() -> None:
+def test_a_name_like_none_leads_to_memory_and_to_names_that_are_known() -> None:
     with pytest.raises(ProblemError) as caught:
         describe_machine("FooBar 9000")
     assert caught.value.problem.fix is not None
-    assert "docs/reference/gpus.md" in caught.value.problem.fix.text
+    assert "a name such as `RTX 4090`" in caught.value.problem.fix.text
     assert "Quadro" not in caught.value.problem.fix.text
 
 
