@@ -41,7 +41,9 @@ def list_command(app: App) -> int:
             t(row["key"]),
         )
     if not rows:
-        app.screen.line(t("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID"))
+        told = t("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID")
+        for line in app.screen.fit(told):
+            app.screen.line(line)
     return ExitCode.FINE
 
 

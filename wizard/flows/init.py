@@ -543,7 +543,8 @@ class InitFlow:
             rows = model_rows(found[:FOUND_SHOWN], self.screen.columns)
             able = next((row.value for row in rows if not row.disabled), "")
             if not able:
-                rows = tuple(replace(row, disabled="") for row in rows)
+                # One of them is what was searched for, all the same: with what stands against it, it can be taken.
+                rows = tuple(replace(row, title=f"{row.title}  {row.disabled}", disabled="") for row in rows)
             with suppress(BackRequested):
                 question = t("Which of these?")
                 return self.questions.choose("--model MODEL", question, rows, able or rows[0].value, may_go_back=True)

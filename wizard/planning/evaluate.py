@@ -314,11 +314,11 @@ def _refusal(
             "max-model-len-above-model",
             t(
                 "A context of {length} tokens is more than the model's {limit}.",
-                length=length,
-                limit=facts.max_position,
+                length=f"{length:,}",
+                limit=f"{facts.max_position:,}",
             ),
             t("vLLM refuses it, because positions that the model never saw give bad text."),
-            fix=Fix(t("Ask for at most {limit} tokens.", limit=facts.max_position)),
+            fix=Fix(t("Ask for at most {limit} tokens.", limit=f"{facts.max_position:,}")),
         )
     if knobs.device == "cpu":
         return _cpu_refusal(knobs, budget) or _short(knobs, budget, layout, length, longest)
@@ -411,8 +411,8 @@ def _short(knobs: Knobs, budget: Budget, layout: KvLayout, length: int, longest:
         "kv-cache-too-small",
         t(
             "A context of {length} tokens does not fit; the longest that does has {longest}.",
-            length=length,
-            longest=longest,
+            length=f"{length:,}",
+            longest=f"{longest:,}",
         ),
         t(
             "It needs {need:.2f} GiB for keys and values, and {have:.2f} GiB are left for them.",

@@ -120,8 +120,8 @@ def _put_settings(facts: ModelFacts, choice: Choice, put: _Put) -> None:
             "auto",
             t(
                 "vLLM takes the longest context that fits, here about {n} tokens of {limit}.",
-                n=outcome.max_model_len,
-                limit=facts.max_position,
+                n=f"{outcome.max_model_len:,}",
+                limit=f"{facts.max_position:,}",
             ),
             "memory",
         )

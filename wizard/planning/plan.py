@@ -130,7 +130,7 @@ def _alternatives(
         # No machine and no variant helps there.
         if here.longest:
             add(
-                t("Less context: {n} tokens.", n=here.longest),
+                t("Less context: {n} tokens.", n=f"{here.longest:,}"),
                 facts,
                 _pin(intent, "--max-model-len", str(here.longest)),
             )
@@ -170,13 +170,17 @@ def _alternatives(
             ):
                 break
     if here.longest and here.max_model_len > here.longest:
-        add(t("Less context: {n} tokens.", n=here.longest), facts, _pin(intent, "--max-model-len", str(here.longest)))
+        add(
+            t("Less context: {n} tokens.", n=f"{here.longest:,}"),
+            facts,
+            _pin(intent, "--max-model-len", str(here.longest)),
+        )
     elif here.starts and here.max_model_len >= 16_384:
         half = here.max_model_len // 2
         # Where states and windows take most of the cache, a shorter request needs about as much.
         if here.layout.concurrency(here.blocks, half) >= 1.8 * here.concurrency:
             add(
-                t("Half the context ({n} tokens), twice as many requests at once.", n=half),
+                t("Half the context ({n} tokens), twice as many requests at once.", n=f"{half:,}"),
                 facts,
                 _pin(intent, "--max-model-len", str(half)),
             )

@@ -157,6 +157,14 @@ def test_a_word_finds_models_to_choose_from(start: Any) -> None:
     assert "oder" in flow.road.text("model")
 
 
+def test_where_all_that_is_found_does_not_fit_each_row_says_so(start: Any) -> None:
+    script = [("Which model?", row("Another")), ("A word to search for", lambda rows: "coder")]
+    _, questions = start(TINY, [*script, ("Which of these?", interrupt)], hub="huggingface")
+    rows = questions.offered["Which of these?"]
+    assert rows
+    assert all("GiB" in title.partition("GiB")[2] for title in rows), rows
+
+
 def test_a_folder_of_ones_own_is_taken(start: Any, tmp_path: Any) -> None:
     folder = tmp_path / "my model"
     folder.mkdir()

@@ -145,7 +145,7 @@ def test_a_pinned_context_that_does_not_fit_is_said_with_the_one_that_does(facts
     assert not plan.fits
     assert plan.problems[0].code == "kv-cache-too-small"
     longest = plan.memory.max_model_len_fitting
-    assert str(longest) in plan.problems[0].what
+    assert f"{longest:,}" in plan.problems[0].what
     again = plan_serve(gpu_machine("RTX 4090"), facts(gib=14.96), Intent(pins=pins(f"max-model-len={longest}")))
     assert again.fits
 
