@@ -55,15 +55,6 @@ class FlagEntry:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """How one release is told a setting: a flag with its value, or an environment variable."""
-
-    flag: str | None
-    environment: str | None
-    value: str
-
-
 def version_key(version: str) -> tuple[int, ...]:
     """A release as numbers to compare: "v0.10.1.1" -> (0, 10, 1, 1). `nightly` and `main` come after every release."""
     if version.lower() in ("nightly", "main", "latest", "dev"):
@@ -154,23 +145,6 @@ def flag_values(name: str, version: str) -> tuple[str, ...]:
 def value_since(name: str, value: str) -> str | None:
     """The first release that takes a value for a flag; None where it is not recorded, or as old as the records."""
     return _since(read_index_flags()["values"].get(canonical(name), {}).get(value, []))
-
-
-def default_of(name: str, version: str) -> str | None:
-    """A flag's default in a release, as text; None where it is not recorded."""
-    entry = find_flag(name)
-    return entry.default(version) if entry else None
-
-
-def spell(name: str, value: str, version: str) -> Spelling | None:
-    """How a release is told a setting: by the flag, else by the variable that it has instead, else None."""
-    flag = canonical(name)
-    if has_flag(flag, version):
-        return Spelling(flag, None, value)
-    entry = find_flag(flag)
-    if entry and entry.environment and version_key(version) < version_key(entry.environment_gone or NEWEST):
-        return Spelling(None, entry.environment, value)
-    return None
 
 
 def nearest_flags(name: str, version: str, count: int = 3) -> tuple[str, ...]:

@@ -9,14 +9,12 @@ from wizard.catalog.flags import (
     all_flags,
     canonical,
     check_flags,
-    default_of,
     find_flag,
     flag_names,
     flag_values,
     has_flag,
     nearest_flags,
     recorded_versions,
-    spell,
     value_since,
     version_key,
 )
@@ -107,25 +105,11 @@ def test_a_flag_that_is_still_to_come_is_refused() -> None:
     assert codes(("--kv-cache-memory-bytes", "4G"), version="0.10.2") == []
 
 
-@pytest.mark.parametrize(
-    ("version", "flag", "environment"),
-    [
-        ("0.10.0", None, "VLLM_ATTENTION_BACKEND"),
-        ("0.13.0", "--attention-backend", None),
-        ("0.33.0", "--attention-backend", None),
-        ("nightly", "--attention-backend", None),
-    ],
-)
-def test_the_attention_backend_is_told_as_the_release_wants_it(
-    version: str, flag: str | None, environment: str | None
-) -> None:
-    spelling = spell("--attention-backend", "FLASH_ATTN", version)
-    assert spelling is not None
-    assert (spelling.flag, spelling.environment) == (flag, environment)
-
-
-def test_what_a_release_cannot_be_told_has_no_spelling() -> None:
-    assert spell("--kv-cache-memory-bytes", "1", "0.9.2") is None
+def test_before_a_flag_came_its_variable_is_told() -> None:
+    (problem,) = check_flags([("--attention-backend", "FLASH_ATTN")], "0.10.0")
+    assert problem.fix is not None
+    assert "VLLM_ATTENTION_BACKEND" in problem.fix.text
+    assert codes(("--attention-backend", "FLASH_ATTN"), version="0.13.0") == []
 
 
 @pytest.mark.parametrize(
@@ -141,7 +125,8 @@ def test_what_a_release_cannot_be_told_has_no_spelling() -> None:
     ],
 )
 def test_the_default_is_that_of_the_release(flag: str, version: str, default: str | None) -> None:
-    assert default_of(flag, version) == default
+    entry = find_flag(flag)
+    assert (entry.default(version) if entry else None) == default
 
 
 @pytest.mark.parametrize(
