@@ -40,11 +40,14 @@ def say_left_out(screen: Screen, specs: Sequence[ClientSpec], room: int) -> None
 def nobody_answers(specs: Sequence[ClientSpec], room: int) -> Problem:
     """That none of the clients that were to be set up can get an answer."""
     return Problem(
-        "context-too-small-for-client",
+        "no-client-answers",
         t("None of the clients gets an answer in this context: {clients}.", clients=titles(specs)),
         t("System prompt and tool descriptions of the client take their room before the first word of yours."),
         (f"max_model_len {room}",),
-        Fix(way_on(), more_room(specs)),
+        Fix(
+            t("Take a model with a larger context, or a gateway; `--client` writes a client's files all the same."),
+            more_room(specs),
+        ),
     )
 
 

@@ -82,7 +82,7 @@ def test_a_preselected_client_without_an_answer_is_left_out_and_said(init: Any, 
 def test_where_no_client_would_answer_the_run_has_a_problem(init: Any, world: Any) -> None:
     journey = init(installed=(".codex",))
     assert not codex(world).exists()
-    assert [problem.code for problem in journey.problems] == ["context-too-small-for-client"]
+    assert [problem.code for problem in journey.problems] == ["no-client-answers"]
 
 
 def test_a_named_client_is_written_and_marked_in_the_proof_and_at_the_end(init: Any, world: Any, shown: Any) -> None:
