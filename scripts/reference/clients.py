@@ -140,9 +140,8 @@ def _how_to(spec: ClientSpec, say: Say) -> str:
         text = path.read_text(encoding="utf-8").replace("sk-golden-0123456789abcdef", "sk-...").rstrip()
         parts.append(f"{place}:\n\n```text\n{text}\n```")
     if spec.run.env or spec.run.files:
-        example = f"llm-setup run {spec.name} -- " + (
-            " ".join(word for word in spec.run.headless if word != "{prompt}") or "..."
-        )
+        words = " ".join(spec.run.headless).replace("{prompt}", '"say hi"') or "..."
+        example = f"llm-setup run {spec.name} -- {words}"
         if not spec.run.program:
             example = f"llm-setup run {spec.name} -- python app.py"
         parts.append(f"## {say('Without writing anything')}\n\n{NEEDS_THE_CLIENT}\n```sh\n{example.rstrip()}\n```")
