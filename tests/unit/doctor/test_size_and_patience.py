@@ -150,6 +150,7 @@ JOINED = tuple((0.05 + 0.16 * n, 8 * (n + 1)) for n in range(12))
         pytest.param(streamed(*FLOW), False, id="as-it-is-made"),
         pytest.param(streamed(*JOINED), False, id="a-busy-machine-joins-some"),
         pytest.param(streamed((2.0, 100), quick=1.5), False, id="a-slow-server"),
+        pytest.param(streamed(*((1.5 + 0.02 * n, n + 1) for n in range(100))), False, id="a-busy-machine-begins-late"),
         pytest.param(streamed((0.3, 100), quick=0.1), False, id="too-fast-to-tell"),
     ],
 )

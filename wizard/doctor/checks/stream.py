@@ -21,6 +21,8 @@ _MIN_BUFFERED_EVENTS = 8
 # How much later than a whole short answer a stream's first piece has to be: a busy machine delays both.
 _MIN_HELD_S = 1.0
 _MIN_HELD_TIMES = 3.0
+_ONE_PIECE_S = 0.1
+_MIN_FIRST_SHARE = 0.25
 # Medians, because a busy machine joins some events.
 _MIN_GULPS = 4
 _MIN_EVENTS_A_GULP = 8
@@ -226,7 +228,7 @@ def stream_flows(seen: Observations) -> Verdict:
         return _nothing_came(seen, exchange)
     first = reply.arrivals[0][0] if reply.arrivals else reply.elapsed_s
     quickest = _quickest_answer_s(seen)
-    late = quickest is not None and first >= max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest)
+    late = quickest is not None and first >= max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest) and _came_at_once(reply)
     if not late and not _in_gulps(reply):
         return None
     return found(
@@ -276,6 +278,15 @@ def _quickest_answer_s(seen: Observations) -> float | None:
         and exchange.probe != "count-tokens"
     ]
     return min(times, default=None)
+
+
+def _came_at_once(reply: HttpReply) -> bool:
+    """Whether the first piece holds much of the whole: what a busy machine only delays goes on piece by piece."""
+    if not reply.arrivals:
+        return True
+    first = reply.arrivals[0][0]
+    size = max(size for seconds, size in reply.arrivals if seconds <= first + _ONE_PIECE_S)
+    return size >= _MIN_FIRST_SHARE * reply.arrivals[-1][1]
 
 
 def _in_gulps(reply: HttpReply) -> bool:
