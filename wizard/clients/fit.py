@@ -9,7 +9,6 @@ from wizard.endpoint.model import Capability, Endpoint
 from wizard.i18n import t
 from wizard.problems import Fix, Problem
 
-NO_ROOM = "context-too-small-for-client"
 _PROTOCOL_CODE = {
     "responses": "endpoint-unsupported-responses",
     "messages": "endpoint-unsupported-messages",
@@ -54,7 +53,7 @@ def judge_room(spec: ClientSpec, room: int | None) -> tuple[Problem, ...]:
         )
     return (
         Problem(
-            NO_ROOM,
+            "context-too-small-for-client",
             what,
             t("System prompt and tool descriptions of the client take their room before the first word of yours."),
             (f"max_model_len {room}",),
