@@ -102,7 +102,7 @@ def _show(
             "Without a GPU the wait decides: to read a first request of {n} tokens and answer.", n=f"{least // 2:,}"
         )
         _say(screen, told)
-    _say(screen, t("In the order of a rule of thumb: the model's size and age, its room, and the wait."))
+    _say(screen, t("Order, by rule of thumb: the model's size and age, its room, and the wait."))
     hidden = len(best) - min(len(best), len(listed))
     if hidden > 0:
         _say(screen, t("{n} more suit as well: `--limit {all}`.", n=hidden, all=len(best)))
