@@ -82,11 +82,12 @@ def test_that_back_is_typed_is_said_in_words(asks: Any) -> None:
 
 
 def test_a_question_mark_is_answered_with_what_to_type(asks: Any) -> None:
-    for ask in (
+    asking: tuple[Callable[[Questions], Any], ...] = (
         lambda questions: questions.choose("--x", "Which?", ROWS, "a"),
         lambda questions: questions.several("--x", "Which?", ROWS, ("a",)),
         lambda questions: questions.text("--x", "Word?", "a"),
-    ):
+    )
+    for ask in asking:
         questions, shown = asks("?\n\n")
         assert ask(questions) in ("a", ("a",))
         assert "Ctrl-C leaves." in shown()
