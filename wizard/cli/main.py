@@ -8,7 +8,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -278,6 +277,7 @@ def _holds_our_folders(path: str) -> bool:
     """Whether it is one of our own folders, or one above them: where such a one cannot be made, the reason is the
     place that was chosen for it (as below /proc), whatever the error's number is."""
     from dataclasses import astuple
+    from pathlib import Path
 
     from wizard.effects.paths import state_paths
 
