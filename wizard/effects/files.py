@@ -101,7 +101,7 @@ class Files:
                 out.flush()
                 os.fsync(out.fileno())
             if before is None:
-                own_like_folder(staged.temporary)
+                _own_like_folder(staged.temporary)
                 staged.temporary.chmod(0o666 & ~_umask() if mode is None else mode)
             else:
                 _own_like(staged.temporary, before, target)
@@ -131,11 +131,28 @@ def make_folders(folder: Path, mode: int = 0o777) -> None:
     above = folder
     while not above.exists():
         missing.append(above)
+        if above.parent == above:  # a drive that is not there
+            break
         above = above.parent
     for made in reversed(missing):
-        made.mkdir(mode=mode if made == folder else 0o777, exist_ok=True)
-        own_like_folder(made)
+        try:
+            made.mkdir(mode=mode if made == folder else 0o777)
+        except FileExistsError:
+            if not made.is_dir():
+                raise
+            continue  # another process made it just now
+        _own_like_folder(made)
         _sync_folder(made.parent)
+
+
+def make_file(path: Path, mode: int = 0o666) -> None:
+    """Make an empty file with `mode` less the umask; one that is there, be it a link, is left alone.
+
+    As with folders, it belongs to whom its folder belongs.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        _own_like_folder(path)
 
 
 def try_folder(folder: Path) -> None:
@@ -147,7 +164,7 @@ def try_folder(folder: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
         return
     first = folder
-    while not first.parent.exists():
+    while first.parent != first and not first.parent.exists():
         first = first.parent
     with contextlib.suppress(FileExistsError):  # another process makes it just now
         first.mkdir()
@@ -155,12 +172,16 @@ def try_folder(folder: Path) -> None:
             first.rmdir()
 
 
-def own_like_folder(path: Path) -> None:
-    """For root: the owner of a new file or folder is that of the folder it is in."""
+def _own_like_folder(path: Path) -> None:
+    """For root: the owner of a file or folder that was made just now is that of the folder it is in.
+
+    Never for one that was there already: the folder's owner could have put a link to somebody else's file in its place.
+    """
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         around = path.parent.stat()
         if around.st_uid:
-            os.chown(path, around.st_uid, around.st_gid)
+            with contextlib.suppress(PermissionError):  # a container without CAP_CHOWN: the file serves all the same
+                os.chown(path, around.st_uid, around.st_gid, follow_symlinks=False)
 
 
 def _own_like(new: Path, before: os.stat_result, target: Path) -> None:

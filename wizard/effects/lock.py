@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from wizard.effects.files import make_folders, own_like_folder
+from wizard.effects.files import make_file, make_folders
 from wizard.i18n import t
 from wizard.problems import Fix, Problem, ProblemError
 
@@ -24,8 +24,8 @@ def locked(path: Path) -> Iterator[None]:
     made. Not to be taken twice by one process.
     """
     make_folders(path.parent, _PRIVATE_FOLDER)
+    make_file(path)
     with path.open("a+b") as handle:
-        own_like_folder(path)
         deadline = time.monotonic() + _WAIT_S
         while not _try_lock(handle.fileno()):
             if time.monotonic() > deadline:

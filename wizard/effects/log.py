@@ -6,7 +6,7 @@ import logging
 import logging.handlers
 from pathlib import Path
 
-from wizard.effects.files import PRIVATE_MODE, make_folders, own_like_folder
+from wizard.effects.files import PRIVATE_MODE, make_file, make_folders
 from wizard.secret import redact
 
 LOGGER_NAME = "llm-setup"
@@ -27,8 +27,7 @@ class _LateFile(logging.handlers.RotatingFileHandler):
     def _open(self):  # type: ignore[no-untyped-def]
         path = Path(self.baseFilename)
         make_folders(path.parent)
-        path.touch(mode=PRIVATE_MODE, exist_ok=True)
-        own_like_folder(path)
+        make_file(path, PRIVATE_MODE)
         return super()._open()
 
     def handleError(self, record: logging.LogRecord) -> None:

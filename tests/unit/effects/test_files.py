@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import struct
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from wizard.effects.files import Files, make_folders, measure_folder
+from wizard.effects.files import Files, make_folders, measure_folder, try_folder
 from wizard.effects.lock import locked
+from wizard.effects.log import LOGGER_NAME, close_log, open_log
 
 
 def test_a_file_that_goes_away_while_a_folder_is_measured_counts_nothing(
@@ -69,7 +71,7 @@ def as_root_of(monkeypatch: pytest.MonkeyPatch) -> dict[Path, tuple[int, int]]:
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(os, "stat", seen)
-    monkeypatch.setattr(os, "chown", lambda path, user, group: given.update({Path(path): (user, group)}))
+    monkeypatch.setattr(os, "chown", lambda path, user, group, **_: given.update({Path(path): (user, group)}))
     return given
 
 
@@ -80,6 +82,75 @@ def test_what_root_makes_in_a_home_belongs_to_the_user(tmp_path: Path, as_root_o
     assert as_root_of == dict.fromkeys(
         (tmp_path / "a", tmp_path / "a/b", staged.temporary, tmp_path / "state", tmp_path / "state/lock"), (1000, 1000)
     )
+
+
+def test_what_stands_where_root_would_make_a_file_keeps_its_owner(
+    tmp_path: Path, as_root_of: dict[Path, tuple[int, int]]
+) -> None:
+    secret = tmp_path / "shadow"
+    secret.write_bytes(b"root's")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "lock").symlink_to(secret)
+    (folder / "llm-setup.log").symlink_to(secret)
+    with locked(folder / "lock"):
+        pass
+    open_log(folder)
+    try:
+        logging.getLogger(LOGGER_NAME).info("a line")
+    finally:
+        close_log()
+    assert as_root_of == {}
+
+
+def test_a_new_file_is_never_given_away_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[bool] = []
+    real = os.stat
+
+    def seen(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        found = list(real(path, *args, **options))
+        found[4] = 1000 if stat.S_ISDIR(int(found[0])) else found[4]
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "stat", seen)
+    monkeypatch.setattr(os, "chown", lambda *_, follow_symlinks=True: followed.append(follow_symlinks))
+    with locked(tmp_path / "state" / "lock"):
+        pass
+    assert followed == [False, False]
+
+
+def test_root_that_may_give_nothing_away_can_write_all_the_same(
+    tmp_path: Path, as_root_of: dict[Path, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", refuse)
+    Files().write_bytes(tmp_path / "new" / "settings.json", b"{}")
+    assert (tmp_path / "new" / "settings.json").read_bytes() == b"{}"
+
+
+def test_a_drive_that_is_not_there_is_an_error_and_no_endless_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On POSIX the root is always there; `Z:\\` of Windows need not be.
+    asked: list[Path] = []
+
+    def exists(path: Path, **_: object) -> bool:
+        asked.append(path)
+        assert len(asked) < 100, "it never ends"
+        return False
+
+    def nowhere(path: Path, *args: object, **_: object) -> None:
+        raise FileNotFoundError(2, "No such drive", str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)
+    monkeypatch.setattr(Path, "mkdir", nowhere)
+    with pytest.raises(FileNotFoundError, match="No such drive"):
+        make_folders(tmp_path / "a" / "b")
+    with pytest.raises(FileNotFoundError, match="No such drive"):
+        try_folder(tmp_path / "a" / "b")
 
 
 def test_a_file_of_another_user_is_refused_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
