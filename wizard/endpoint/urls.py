@@ -38,7 +38,7 @@ def tidy(url: str) -> str:
 
 def check_base_url(url: str) -> str:
     """The URL tidied, when a request can be sent to it: a host of other letters in its ASCII form, other letters of the
-    path percent-encoded, and no slash twice, since not every client does that by itself.
+    path percent-encoded, and no slash twice but in a URL inside, since not every client does that by itself.
 
     Raises a usage problem (`base-url-invalid`): no http(s), no host, a host or port that does not parse, blanks or
     control characters, bytes that are no text, or a password inside, which would be shown wherever the URL is.
@@ -61,13 +61,15 @@ def check_base_url(url: str) -> str:
         raise _no_url(
             t("A base URL with a user or a password inside is not taken: it would be shown wherever the URL is.")
         )
-    host = parts.netloc
-    try:
-        host = host if host.isascii() else host.encode("idna").decode()
-    except UnicodeError:
-        raise _no_url(t("`{url}` is no URL.", url=shown)) from None
-    path = quote(re.sub(r"/{2,}", "/", parts.path).rstrip("/"), safe="/%:@!$&'()*+,;=~")
-    return urlunsplit((parts.scheme, host, path, "", ""))
+    netloc = parts.netloc
+    if not netloc.isascii():
+        try:
+            netloc = host.encode("idna").decode() + (f":{port}" if port is not None else "")
+        except UnicodeError:
+            raise _no_url(t("`{url}` is no URL.", url=shown)) from None
+    # After a colon the slashes belong to a URL inside, as of proxies that are told where to go by their path.
+    path = quote(re.sub(r"(?<!:)/{2,}", "/", parts.path).rstrip("/"), safe="/%:@!$&'()*+,;=~")
+    return urlunsplit((parts.scheme, netloc, path, "", ""))
 
 
 def query_names(url: str) -> tuple[str, ...]:

@@ -82,6 +82,9 @@ def test_what_can_be_asked_is_tidied(url: str) -> None:
     ("given", "sent"),
     [
         pytest.param("http://münchen.example:81/v1", "http://xn--mnchen-3ya.example:81/v1", id="host-of-other-letters"),
+        pytest.param("http://服务器:8000/v1", "http://xn--zfru1ggxt:8000/v1", id="last-label-of-other-letters"),
+        pytest.param("http://例子.中国/v1", "http://xn--fsqu00a.xn--fiqs8s/v1", id="no-port"),
+        pytest.param("https://p/https://api.openai.com//v1", "https://p/https://api.openai.com/v1", id="url-inside"),
         pytest.param("https://h/路/v1", "https://h/%E8%B7%AF/v1", id="path-of-other-letters"),
         pytest.param("https://h/%E8%B7%AF/v1", "https://h/%E8%B7%AF/v1", id="encoded-once"),
         pytest.param("http://h//v1//", "http://h/v1", id="slashes-twice"),
