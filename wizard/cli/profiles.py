@@ -138,15 +138,18 @@ def remove_command(app: App, name: str) -> int:
     from wizard.flows.clients import clients_asking_for
     from wizard.flows.profiles import remove_profile
 
-    profile = remove_profile(app.world, name)
+    profile, left = remove_profile(app.world, name)
     for title in clients_asking_for(app.world, name):
         app.screen.step("warning", t("{title} asks for the key of this profile, and gets none now.", title=title))
     if app.screen.as_json:
-        app.screen.document({"status": "ok", "removed": profile.name})
+        problems = [left.as_json()] if left else []
+        app.screen.document({"status": "warning" if left else "ok", "removed": profile.name, "problems": problems})
     else:
         app.screen.step("ok", t("{name} removed", name=profile.name))
-        left = app.world.profiles.load()
-        if left.by_name and not left.active:
+        if left:
+            app.screen.problem(left)
+        others = app.world.profiles.load()
+        if others.by_name and not others.active:
             app.screen.step("info", t("No profile is active now; `llm-setup use NAME` makes one active."))
     return ExitCode.FINE
 

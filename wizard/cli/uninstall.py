@@ -22,11 +22,12 @@ def command(app: App, keep_changes: bool) -> int:
     traces = observe_traces(app.world)
     show_traces(app.screen, traces)
     commands = removal_commands(traces)
-    done = False
+    done, left = False, None
     if not app.dry_run:
         from wizard.cli.clients import confirm_of
 
-        done = give_back(app.world, app.screen, traces, yes=app.yes, confirm=confirm_of(app), keep_changes=keep_changes)
+        left = give_back(app.world, app.screen, traces, yes=app.yes, confirm=confirm_of(app), keep_changes=keep_changes)
+        done = left is not None
         # A restore may have kept a version of yours. Without one, the originals are needed where they are.
         commands = removal_commands(observe_traces(app.world)) if done else ()
     if commands:
@@ -35,6 +36,12 @@ def command(app: App, keep_changes: bool) -> int:
         app.screen.line(f"  $ {line}")
     if app.screen.as_json:
         app.screen.document(
-            {"status": "ok", "given_back": done, "traces": traces.as_json(), "commands": list(commands)}
+            {
+                "status": "warning" if left else "ok",
+                "given_back": done,
+                "traces": traces.as_json(),
+                "commands": list(commands),
+                "problems": [problem.as_json() for problem in left or ()],
+            }
         )
     return ExitCode.FINE

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,31 +182,56 @@ class SecretStore:
             return None
         if self._keyring() and not self._trouble:
             return None
-        off = t("LLM_SETUP_KEYRING is off, or LLM_SETUP_HOME is set")
-        why = off if self._off else self._trouble or t("there is none in this session")
-        return Problem(
-            "keyring-unavailable",
+        return self._unavailable(
             t("The key `{name}` is in the system keyring, which does not give it.", name=name),
-            t("A keyring belongs to a desktop session: it may be locked, or out of reach over SSH and in containers."),
-            (why,),
             Fix(
                 t("Unlock the keyring and run the command again; or enter the key again, to be kept in a file."),
                 ("export LLM_SETUP_KEYRING=off",),
             ),
         )
 
-    def forget(self, name: str) -> None:
-        """Remove a key from wherever it is. Raises ProblemError where the keyring has it and does not let go."""
+    def _unavailable(self, what: str, fix: Fix) -> Problem:
+        off = t("LLM_SETUP_KEYRING is off, or LLM_SETUP_HOME is set")
+        return Problem(
+            "keyring-unavailable",
+            what,
+            t("A keyring belongs to a desktop session: it may be locked, or out of reach over SSH and in containers."),
+            (off if self._off else self._trouble or t("there is none in this session"),),
+            fix,
+        )
+
+    def forget(self, name: str) -> Problem | None:
+        """Remove a key from wherever it is; a warning where the keyring does not let go of it.
+
+        The file's is gone then all the same, and the name stays written down, to be tried again.
+        """
+        left = None
+        if self._take_out_of_ring(name):
+            self._remember(name, kept=False)
+        elif name in self._remembered():
+            left = self._unavailable(
+                t("The key `{name}` stays in the system keyring, which does not let go of it.", name=name),
+                Fix(
+                    t(
+                        "Once the keyring is unlocked, delete its entry `{name}` of `{service}` there.",
+                        name=name,
+                        service=SERVICE,
+                    )
+                ),
+            )
         self._drop(name)
+        return replace(left, severity="warning") if left else None
+
+    def _take_out_of_ring(self, name: str) -> bool:
+        """Whether the keyring answered, and has the key no more."""
         ring = self._keyring()
-        if ring:
-            with contextlib.suppress(_NoAnswer):
-                if self._ask(ring.get_password, SERVICE, name) is not None:
-                    self._ask(ring.delete_password, SERVICE, name)
-        problem = self.why_not(f"store:{name}")
-        if problem is not None:
-            raise ProblemError(problem)
-        self._remember(name, kept=False)
+        if not ring:
+            return False
+        with contextlib.suppress(_NoAnswer):
+            if self._ask(ring.get_password, SERVICE, name) is not None:
+                self._ask(ring.delete_password, SERVICE, name)
+            return True
+        return False
 
     def _drop(self, name: str) -> None:
         """Take a key out of the file."""

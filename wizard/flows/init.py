@@ -266,7 +266,9 @@ class InitFlow:
         if key is not None:
             self._world.secrets.put(name, key)
         elif name in self._world.secrets.names():  # which asks no keyring, and so nobody to unlock one
-            self._world.secrets.forget(name)
+            left = self._world.secrets.forget(name)
+            if left is not None:
+                self.screen.step("warning", left.what)
 
     def _forget(self) -> None:
         if self._keeps or (self.manner.resume is not None and not self.manner.dry_run):

@@ -113,16 +113,18 @@ def add_profile(world: World, name: str, endpoint: Endpoint, *, key_variable: st
     return profile
 
 
-def remove_profile(world: World, name: str) -> Profile:
-    """Forget a profile and its key. Files of clients stay as they are."""
+def remove_profile(world: World, name: str) -> tuple[Profile, Problem | None]:
+    """Forget a profile and its key; also what is left of the key, where a keyring does not let go of it. Files of
+    clients stay as they are."""
     profile = active_profile(world, name)
     if profile is None:
         raise no_endpoint(world)
-    # The key first: with its profile gone, one that a keyring does not let go of would be found by nobody.
+    left = None
+    # The key first: with its profile gone, one whose removal was cut off would be found by nobody.
     if profile.key_reference.startswith("store:"):
-        world.secrets.forget(profile.key_reference.removeprefix("store:"))
-    world.profiles.remove(name)
-    return profile
+        left = world.secrets.forget(profile.key_reference.removeprefix("store:"))
+    world.profiles.remove(profile.name)
+    return profile, left
 
 
 def profile_row(world: World, profile: Profile, profiles: Profiles) -> dict[str, Any]:

@@ -621,7 +621,9 @@ class _Search:
             trial = self._measured(replace(empty, start_s=start_s), record, number, text)
         finally:
             stop_server(self._world, _quiet(), name)
-            self._world.secrets.forget(f"server-{name}")
+            left = self._world.secrets.forget(f"server-{name}")
+            if left is not None:
+                self._screen.step("warning", left.what)
         if step.stage == "plan" and trial.outcome == "failed":
             raise ProblemError(
                 Problem(

@@ -13,7 +13,7 @@ from wizard.effects.world import World
 from wizard.flows.clients import edit_store, restore_clients
 from wizard.flows.version import removal_command
 from wizard.i18n import t
-from wizard.problems import usage_error
+from wizard.problems import Problem, usage_error
 from wizard.ui.screen import Screen
 
 
@@ -110,12 +110,12 @@ def give_back(
     yes: bool,
     confirm: Callable[[str], bool] | None,
     keep_changes: bool = False,
-) -> bool:
-    """Give every client file back and forget the keys; returns whether it was done. Folders are left: the commands that
-    remove them are shown, since one may hold what is not ours. keep_changes: as restore_clients has it. Raises a usage
-    problem without an answer."""
+) -> tuple[Problem, ...] | None:
+    """Give every client file back and forget the keys; returns what stays in a keyring all the same, None where the
+    answer was no. Folders are left: the commands that remove them are shown, since one may hold what is not ours.
+    keep_changes: as restore_clients has it. Raises a usage problem without an answer."""
     if not (traces.changed or traces.keys):
-        return True
+        return ()
     if not yes:
         if confirm is None:
             raise usage_error(
@@ -124,13 +124,15 @@ def give_back(
                 t("Add `--yes`."),
             )
         if not confirm(t("Give the client files back and forget the keys?")):
-            return False
+            return None
     restore_clients(world, screen, (), every=True, yes=True, keep_changes=keep_changes)
-    for name in traces.keys:
-        world.secrets.forget(name)
-    if traces.keys:
-        screen.step("ok", t("keys forgotten: {names}", names=", ".join(traces.keys)))
-    return True
+    left = {name: problem for name in traces.keys if (problem := world.secrets.forget(name))}
+    forgotten = [name for name in traces.keys if name not in left]
+    if forgotten:
+        screen.step("ok", t("keys forgotten: {names}", names=", ".join(forgotten)))
+    for problem in left.values():
+        screen.problem(problem)
+    return tuple(left.values())
 
 
 def removal_commands(traces: Traces) -> tuple[str, ...]:

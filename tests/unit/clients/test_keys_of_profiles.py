@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from wizard.cli.clients import command as clients_command
 from wizard.cli.profiles import command as profiles_command
+from wizard.cli.uninstall import command as uninstall_command
 from wizard.endpoint.model import Endpoint
 from wizard.flows.doctor import DoctorOptions, observe
 from wizard.flows.endpoints import EndpointOptions, resolve_endpoint
@@ -83,3 +85,37 @@ def test_a_log_that_is_not_there_leads_to_where_a_server_s_log_is(services: Any)
         observe(services.world, DoctorOptions(offline=True, log=str(services.path / "server.log")))
     assert raised.value.problem.fix is not None
     assert raised.value.problem.fix.commands == ("llm-setup logs --path",)
+
+
+@pytest.fixture
+def out_of_reach(services: Any) -> Any:
+    """The key of profile `a` went to a keyring that this session cannot ask, and to the file, as one was advised."""
+    index = services.world.paths.state / "keyring-names.json"
+    index.write_text('["profile:a", "profile:gone"]')
+    return services
+
+
+def test_a_profile_whose_key_a_keyring_holds_back_is_removed_and_the_entry_named(out_of_reach: Any) -> None:
+    said = CliRunner().invoke(profiles_command, ["remove", "a", "--json"], env=out_of_reach.env)
+    document = json.loads(said.stdout)
+    assert (document["status"], document["removed"]) == ("warning", "a")
+    assert [problem["code"] for problem in document["problems"]] == ["keyring-unavailable"]
+    assert "profile:a" in document["problems"][0]["fix"]["text"]
+    world = out_of_reach.world
+    assert list(world.profiles.load().by_name) == ["b"]
+    assert b"sk-own-key-of-a" not in (world.paths.state / "secrets.json").read_bytes()
+
+
+def test_uninstall_forgets_the_keys_it_can_and_names_those_it_cannot(out_of_reach: Any) -> None:
+    add_profile(
+        out_of_reach.world,
+        "c",
+        Endpoint("c", "http://c.test/v1", None, "m", Secret("sk-key-of-c-0123")),
+        activate=False,
+    )
+    said = CliRunner().invoke(uninstall_command, ["--yes", "--json"], env=out_of_reach.env)
+    document = json.loads(said.stdout)
+    assert (document["status"], document["given_back"]) == ("warning", True)
+    named = [problem["what"] for problem in document["problems"]]
+    assert [("profile:a" in what, "profile:gone" in what) for what in named] == [(True, False), (False, True)]
+    assert json.loads((out_of_reach.world.paths.state / "secrets.json").read_text()) == {}
