@@ -132,6 +132,8 @@ def plan_undo(current: Any, original: Any, written: Any) -> tuple[Op, ...]:
 
 
 def _undo(current: Any, original: Any, written: Any, at: Path) -> Iterator[Op]:
+    if isinstance(current, list) and isinstance(written, list):
+        yield from _undo_list(current, original, written, at)
     if not (isinstance(current, Mapping) and isinstance(written, Mapping)):
         return
     before = original if isinstance(original, Mapping) else {}
@@ -151,14 +153,56 @@ def _undo(current: Any, original: Any, written: Any, at: Path) -> Iterator[Op]:
 
 
 def _undo_list(current: list[Any], was: Any, written: list[Any], at: Path) -> Iterator[Op]:
-    """Take out the items that `written` added and nobody changed; the last first, so that indexes stay right."""
+    """Take out the items that `written` added and nobody changed, and bring back those that it took the place of.
+
+    Items are changed where they stand, then dropped from the last to the first, so that indexes stay right.
+    """
     before = was if isinstance(was, list) else []
-    ours = [item for item in written if not any(_same(item, old) for old in before)]
-    found = [n for n, item in enumerate(current) if any(_same(item, added) for added in ours)]
-    if found and len(found) == len(current):
+    ours = [item for item in written if not _holds(before, item)]
+    found = [n for n, item in enumerate(current) if _holds(ours, item)]
+    if at and found and len(found) == len(current):
         yield Drop(at) if was is _ABSENT else Put(at, was)
-    else:
+        return
+    lost = [n for n, item in enumerate(before) if not _holds(written, item) and not _holds(current, item)]
+    # A table of ours in the place of a table of theirs is theirs with our values in it: only these are taken out.
+    merged = {n: written[n] for n in lost if _replaced_in_place(before, written, n)}
+    for n, item in merged.items():
+        for index in found:
+            if _same(current[index], item):
+                yield from _undo(current[index], before[n], item, (*at, index))
+    found = [n for n in found if not _holds(list(merged.values()), current[n])]
+    lost = [n for n in lost if n not in merged]
+    if not lost:
         yield from (Drop((*at, n)) for n in reversed(found))
+    elif at and not merged:
+        yield Put(at, _brought_back([item for n, item in enumerate(current) if n not in found], before, lost))
+    else:
+        for place, n in zip(found, lost, strict=False):
+            yield Put((*at, place), before[n])
+        yield from (Drop((*at, n)) for n in reversed(found[len(lost) :]))
+        more = lost[len(found) :]
+        yield from (Put((*at, len(current) + k), before[n]) for k, n in enumerate(more))
+
+
+def _replaced_in_place(before: list[Any], written: list[Any], index: int) -> bool:
+    """Whether a list's table gave way to a table of ours that has all its keys."""
+    if index >= len(written) or _holds(before, written[index]):
+        return False
+    old, new = before[index], written[index]
+    return isinstance(old, Mapping) and isinstance(new, Mapping) and old.keys() <= new.keys()
+
+
+def _brought_back(rest: list[Any], before: list[Any], lost: Sequence[int]) -> list[Any]:
+    """The list with the lost items in it, each behind the one that it was behind."""
+    result = list(rest)
+    for n in lost:
+        ahead = [k for k, item in enumerate(result) if n and _same(item, before[n - 1])]
+        result.insert(ahead[0] + 1 if ahead else 0, before[n])
+    return result
+
+
+def _holds(items: Sequence[Any], item: Any) -> bool:
+    return any(_same(item, other) for other in items)
 
 
 def overlay(document: Any, ops: Sequence[Op]) -> Any:

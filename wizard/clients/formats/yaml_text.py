@@ -349,9 +349,12 @@ def _drop(text: str, root: Any, path: Path) -> str:
     start = text.rfind("\n", 0, begin) + 1
     if len(node.value) == 1:
         # An empty block collection has no text of its own.
-        return (
-            text[:start] + text[start:begin] + ("{}" if _is_mapping(node) else "[]") + text[_line_end(text, finish) :]
-        )
+        behind = text[_line_end(text, finish) :]
+        if _is_mapping(node):
+            return text[:begin] + "{}" + behind
+        dash = int(node.start_mark.index)
+        # Below a key, a list may begin in the key's own column, and `[]` may not.
+        return text[:dash] + (" " if path[:-1] and not text[start:dash].strip() else "") + "[]" + behind
     if _is_mapping(node) and text[start:begin].strip():
         # The first key behind a dash: the second takes its place on the line.
         return text[:begin] + text[following:]
