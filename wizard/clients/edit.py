@@ -69,6 +69,8 @@ class Receipt:
     """What undoes the changes of one file.
 
     original: the bytes before the first change, None where there was no file. written: the bytes after the last one.
+    base: `original` with what others changed between two changes of ours, so that `written` without `base` is ours
+    alone; as `original` where nobody did, or where their part cannot be told from ours.
     original_mode: permission bits before, None where there was no file. clients: whose changes the file holds.
     folders: folders that had to be made, innermost last; restore removes those left empty. edited_between:
     somebody else changed the file between two changes of ours, so `original` is not all that is lost with it.
@@ -84,6 +86,7 @@ class Receipt:
     format: str = "text"
     folders: tuple[Path, ...] = ()
     edited_between: bool = False
+    base: bytes | None = None
     project: Path | None = None
     first_applied: str = ""
     last_applied: str = ""

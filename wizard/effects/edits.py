@@ -266,6 +266,7 @@ class EditStore:
             document = json.loads(raw)
             files, pending = list(document["files"]), list(document.get("pending", []))
             for row in files:
+                row.setdefault("base", row.get("original"))
                 _check_row(row, _RECEIPT_ROW)
             for row in pending:
                 _check_row(row, _PENDING_ROW)
@@ -334,6 +335,7 @@ class EditStore:
             "format": receipt.format,
             "folders": [str(folder) for folder in receipt.folders],
             "edited_between": receipt.edited_between,
+            "base": self._keep(receipt.base),
             "project": str(receipt.project) if receipt.project else None,
             "first_applied": receipt.first_applied,
             "last_applied": receipt.last_applied,
@@ -351,6 +353,7 @@ class EditStore:
             format=row["format"],
             folders=tuple(Path(folder) for folder in row["folders"]),
             edited_between=row["edited_between"],
+            base=self._content(row["base"]),
             project=Path(row["project"]) if row["project"] else None,
             first_applied=row["first_applied"],
             last_applied=row["last_applied"],
@@ -359,7 +362,7 @@ class EditStore:
 
     def _forget_unused(self, document: Mapping[str, Any]) -> None:
         """Contents hold keys: none stays longer than its receipt."""
-        used = {row[name] for row in document["files"] for name in ("original", "written")}
+        used = {row[name] for row in document["files"] for name in ("original", "written", "base")}
         with contextlib.suppress(OSError):
             for path in (self.folder / "contents").iterdir():
                 if path.name not in used:
@@ -391,6 +394,7 @@ _RECEIPT_ROW: dict[str, tuple[type, ...]] = {
     "format": (str,),
     "folders": (list,),
     "edited_between": (bool,),
+    "base": (str, NoneType),
     "project": (str, NoneType),
     "first_applied": (str,),
     "last_applied": (str,),
@@ -402,7 +406,7 @@ _PENDING_ROW: dict[str, tuple[type, ...]] = {
     "after": (str, NoneType),
 }
 # Contents are kept under their SHA-256; anything else in their place would be a path of somebody's choice.
-_HASHES = ("original", "written", "before")
+_HASHES = ("original", "written", "base", "before")
 
 
 def _check_row(row: Any, wanted: Mapping[str, tuple[type, ...]]) -> None:

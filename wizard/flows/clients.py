@@ -74,13 +74,17 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What restoring did, or would do, for one file. changed_since: a diff of what others changed; kept: its place."""
+    """What restoring did, or would do, for one file. changed_since: a diff of what others changed; kept: its place.
+
+    changes_stay: what others changed stays in the file, and only our part, if it still has one, goes.
+    """
 
     path: Path
     clients: tuple[str, ...]
     status: RestoreStatus
     changed_since: str = ""
     kept: Path | None = None
+    changes_stay: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """For `clients restore --json`."""
@@ -90,6 +94,7 @@ class Restored:
             "status": self.status,
             "changed_since": self.changed_since,
             "kept": str(self.kept) if self.kept else None,
+            "changes_stay": self.changes_stay,
         }
 
 
@@ -296,7 +301,7 @@ def _receipt_keys(world: World, clients: Mapping[str, Client], receipt: Receipt,
     places = places_of(world)
     if receipt.project is not None:
         places = replace(places, cwd=receipt.project)
-    for content in (receipt.original, receipt.written, current):
+    for content in (receipt.original, receipt.base, receipt.written, current):
         if content and receipt.format not in ("text", "block"):
             with contextlib.suppress(ProblemError):  # what does not parse is told where it is acted on
                 register_secrets(parse(content, receipt.format, receipt.path))
@@ -304,7 +309,7 @@ def _receipt_keys(world: World, clients: Mapping[str, Client], receipt: Receipt,
         key
         for name in receipt.clients
         if name in clients
-        for content in (receipt.original, receipt.written, current)
+        for content in (receipt.original, receipt.base, receipt.written, current)
         for key in held_keys(clients[name].spec, places, {receipt.path: content})
     ]
 
@@ -567,6 +572,7 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
         return Receipt(
             path=edit.path,
             original=edit.before,
+            base=edit.before,
             original_mode=store.observe(edit.path).mode,
             written=edit.after,
             clients=(edit.client,),
@@ -581,11 +587,30 @@ def _receipt(store: EditStore, old: Receipt | None, edit: Edit, now: str) -> Rec
     return replace(
         old,
         written=edit.after,
+        base=_without_ours(old, edit.before),
         clients=tuple(dict.fromkeys((*old.clients, edit.client))),
         edited_between=old.edited_between or edit.before != old.written,
         last_applied=now,
         by_command=edit.by_command,
     )
+
+
+def _without_ours(receipt: Receipt, current: bytes | None) -> bytes | None:
+    """The file as it would be now without us: what undoing the next change of ours has to leave."""
+    if current == receipt.written:
+        return receipt.base
+    if current is None or receipt.written is None or receipt.format == "text":
+        return current
+    try:
+        return _part_out(receipt, current, receipt.written)
+    except ProblemError:
+        return receipt.original  # the version with their part is kept aside when it is restored
+
+
+def _part_out(receipt: Receipt, current: bytes, written: bytes) -> bytes:
+    if receipt.format == "block":
+        return take_out_block(current, receipt.path)
+    return take_out(current, receipt.base, written, receipt.format, receipt.path)
 
 
 def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs: bool) -> None:
@@ -663,11 +688,11 @@ def restore_clients(
         return ()
     planned = [_plan_restore(world, known, receipt, keep_changes) for receipt in chosen]
     for receipt, (result, change) in zip(chosen, planned, strict=True):
-        screen.step("info", _restore_text(receipt, change))
+        screen.step("info", _restore_text(receipt, result, change))
         if result.changed_since:
             screen.line(t("Changed since it was written:"))
             screen.line(result.changed_since)
-    if not keep_changes and any(result.changed_since for result, _ in planned):
+    if not keep_changes and any(result.changed_since and not result.changes_stay for result, _ in planned):
         screen.step("info", t("`--keep-changes` takes only llm-setup's part out, and leaves what others changed."))
     if dry_run:
         return tuple(replace(result, status="would-restore") for result, _ in planned)
@@ -683,11 +708,13 @@ def restore_clients(
     return _restore(world, screen, store, chosen, planned)
 
 
-def _restore_text(receipt: Receipt, change: Change) -> str:
+def _restore_text(receipt: Receipt, result: Restored, change: Change) -> str:
+    if result.changes_stay:
+        if change.after == change.before:
+            return t("{path}: is no longer what llm-setup wrote, and is left as it is", path=receipt.path)
+        return t("{path}: llm-setup's part is taken out; the rest stays", path=receipt.path)
     if change.after is None:
         return t("{path}: will be removed; it did not exist before", path=receipt.path)
-    if change.after != receipt.original:
-        return t("{path}: llm-setup's part is taken out; the rest stays", path=receipt.path)
     return t("{path}: gets back what it was on {when}", path=receipt.path, when=receipt.first_applied)
 
 
@@ -697,20 +724,22 @@ def _plan_restore(
     state = edit_store(world).observe(receipt.path)
     current, target = state.content, receipt.original
     changed = current != receipt.written or receipt.edited_between
-    since = ""
+    since, stay = "", False
     if changed and current != target:
         keys = _receipt_keys(world, clients, receipt, current)
-        since = show_difference(receipt.written, current, str(receipt.path), keys=keys) or t(
-            "(changed between two changes of llm-setup; the present version is kept)"
+        since = (
+            show_difference(receipt.written, current, str(receipt.path), keys=keys)
+            or show_difference(receipt.original, receipt.base, str(receipt.path), keys=keys)
+            or t("(changed between two changes of llm-setup; the present version is kept)")
         )
-        taken_out = receipt.live or keep_changes
-        if taken_out and current is not None and receipt.written is not None and receipt.format != "text":
-            target = (
-                take_out_block(current, receipt.path)
-                if receipt.format == "block"
-                else take_out(current, receipt.original, receipt.written, receipt.format, receipt.path)
-            )
-    result = Restored(receipt.path, receipt.clients, "removed" if target is None else "restored", since)
+        if (receipt.live or keep_changes) and current is not None and receipt.written is not None:
+            if receipt.format != "text":
+                target = _part_out(receipt, current, receipt.written)
+            elif current != receipt.written:
+                target = current
+            stay = target != receipt.original
+    status: RestoreStatus = "removed" if target is None else "restored"
+    result = Restored(receipt.path, receipt.clients, status, since, changes_stay=stay)
     mode = receipt.original_mode if receipt.original is not None else state.mode
     return result, Change(receipt.path, current, target, mode)
 
@@ -723,28 +752,41 @@ def _restore(
     planned: Sequence[tuple[Restored, Change]],
 ) -> tuple[Restored, ...]:
     stamp = world.clock.now().strftime("%Y%m%dT%H%M%S")
-    parts_only = {
-        receipt.path
-        for receipt, (_, change) in zip(chosen, planned, strict=True)
-        if change.after is not None and change.after != receipt.original
-    }
     done: list[Restored] = []
     with store.locked():
         left = {path: r for path, r in store.receipts().items() if path not in {c.path for c in chosen}}
         for receipt, (result, change) in zip(chosen, planned, strict=True):
-            # Where our part alone was taken out, nothing of theirs is lost, and a copy would keep our key.
-            if result.changed_since and change.before is not None and change.after == receipt.original:
-                result = replace(result, kept=store.keep_replaced(change.path, change.before, stamp))
+            theirs = _at_risk(receipt, result, change)
+            if theirs is not None:
+                result = replace(result, kept=store.keep_replaced(change.path, theirs, stamp))
             done.append(result)
         store.transact([change for _, change in planned], left)
         store.remove_empty_folders(folder for receipt in chosen for folder in receipt.folders)
+    left_alone = {change.path for result, change in planned if result.changes_stay and change.before == change.after}
     for result in done:
         detail = t("the replaced version is kept in {path}", path=result.kept) if result.kept else ""
         told = t("removed") if result.status == "removed" else t("restored")
-        if result.path in parts_only:
+        if result.changes_stay:
             told = t("llm-setup's part is out; the rest is as it was a moment ago")
+        if result.path in left_alone:
+            told = t("left as it is; llm-setup forgets it")
         screen.step("ok", f"{result.path}: {told}", detail)
     return tuple(done)
+
+
+def _at_risk(receipt: Receipt, result: Restored, change: Change) -> bytes | None:
+    """The version to keep aside, since something of others goes with it; None where nothing does.
+
+    Where our part alone is taken out nothing of theirs is lost, and a copy would keep our key; unless what they changed
+    between two changes of ours cannot be told from ours.
+    """
+    if not result.changed_since or change.before == change.after:
+        return None
+    if result.changes_stay and not (receipt.edited_between and receipt.base == receipt.original):
+        return None
+    if receipt.format == "text" and change.before == receipt.written:
+        return receipt.base  # a file that is ours as a whole: their version was replaced with the second change
+    return change.before
 
 
 def diff_clients(world: World, endpoint: Endpoint | None, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ import multiprocessing
 import os
 import stat
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +349,92 @@ def test_a_file_that_its_client_writes_too_loses_only_our_part(home: Any) -> Non
     path.write_text(json.dumps({**state, "numStartups": 2, "oauthAccount": {"id": 1}}))
     home.restore("claude-code")
     assert json.loads(path.read_text()) == {"numStartups": 2, "oauthAccount": {"id": 1}}
+
+
+def test_what_others_wrote_between_two_changes_stays_in_their_own_file(home: Any, endpoint: Any) -> None:
+    path = home.write(".cline/data/globalState.json", '{"a": 1, "openAiBaseUrl": "http://old"}')
+    home.apply("cline")
+    theirs: dict[str, Any] = {}
+    for number, model in enumerate(("m2", "m3")):
+        theirs[f"task{number}"] = "precious"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **theirs}))
+        home.apply("cline", endpoint=replace(endpoint, model=model))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "later": "y"}))
+    (restored,) = (r for r in home.restore() if r.path == path)
+    assert json.loads(path.read_text()) == {"a": 1, "openAiBaseUrl": "http://old", **theirs, "later": "y"}
+    assert restored.kept is None
+    assert restored.as_json()["changes_stay"] is True
+
+
+def test_an_edit_between_two_changes_stays_where_that_is_wanted(home: Any, endpoint: Any) -> None:
+    path = home.write(".codex/config.toml", "# mine\n")
+    home.apply("codex")
+    path.write_text(path.read_text().replace('model = "', 'model = "mine-') + "[later]\nadded = true\n")
+    home.apply("codex", endpoint=replace(endpoint, model="m2"))
+    (restored,) = home.restore("codex", keep_changes=True)
+    assert tomllib.loads(path.read_text()) == {"model": "mine-Qwen/Qwen3-8B", "later": {"added": True}}
+    assert "+added = true" in restored.changed_since
+    assert restored.changes_stay
+
+
+def test_a_receipt_that_knows_nothing_of_an_edit_between_keeps_the_version(home: Any) -> None:
+    path = home.write(".claude.json", '{"numStartups": 1}')
+    home.apply("claude-code")
+    written = json.loads(path.read_text())
+    receipts = home.world.paths.originals / "receipts.json"
+    document = json.loads(receipts.read_text())
+    for row in document["files"]:
+        row["edited_between"] = True
+        del row["base"]
+    receipts.write_text(json.dumps(document))
+    path.write_text(json.dumps({**written, "numStartups": 2}))
+    restored = next(r for r in home.restore("claude-code") if r.path == path)
+    assert restored.kept is not None
+    assert json.loads(restored.kept.read_text())["numStartups"] == 2
+
+
+@pytest.mark.parametrize("keep_changes", [True, False])
+def test_a_whole_file_of_ours_that_is_another_s_now_is_left_where_that_is_wanted(home: Any, keep_changes: bool) -> None:
+    path = home.write(".config/io.datasette.llm/default_model.txt", "gpt-4o\n")
+    home.apply("llm")
+    path.write_text("theirs\n")
+    restored = next(r for r in home.restore("llm", keep_changes=keep_changes) if r.path == path)
+    assert path.read_text() == ("theirs\n" if keep_changes else "gpt-4o\n")
+    assert restored.changes_stay is keep_changes
+    assert ("is no longer what llm-setup wrote, and is left as it is" in home.said) is keep_changes
+    assert (restored.kept is None) is keep_changes
+
+
+def test_a_whole_file_that_was_another_s_between_two_changes_is_kept_aside(home: Any, endpoint: Any) -> None:
+    path = home.write(".config/io.datasette.llm/default_model.txt", "gpt-4o\n")
+    home.apply("llm")
+    path.write_text("theirs\n")
+    home.apply("llm", endpoint=replace(endpoint, model="m2"))
+    restored = next(r for r in home.restore("llm", keep_changes=True) if r.path == path)
+    assert path.read_text() == "gpt-4o\n"
+    assert restored.kept is not None
+    assert restored.kept.read_text() == "theirs\n"
+
+
+def test_models_of_llm_lose_ours_where_another_was_added(home: Any) -> None:
+    path = home.write(".config/io.datasette.llm/extra-openai-models.yaml", "- model_id: a\n  model_name: x\n")
+    home.apply("llm")
+    later = "- model_id: b\n  model_name: y\n"
+    path.write_text(path.read_text() + later)
+    home.restore("llm", keep_changes=True)
+    assert path.read_text() == "- model_id: a\n  model_name: x\n" + later
+
+
+def test_the_way_to_keep_changes_is_told_where_they_would_go(home: Any) -> None:
+    path = home.write(".claude.json", '{"numStartups": 1}')
+    home.apply("claude-code")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "numStartups": 2}))
+    home.restore("claude-code", dry_run=True)
+    assert "--keep-changes" not in home.said
+    settings = home.path / ".claude/settings.json"
+    settings.write_text(settings.read_text() + "\n")
+    home.restore("claude-code", dry_run=True)
+    assert "--keep-changes" in home.said
 
 
 def test_restoring_twice_restores_once(home: Any) -> None:
