@@ -115,16 +115,17 @@ class ServerStore:
     def new_sockets(self, wanted: str) -> str:
         """A path for a server's folder of sockets, below the folder for temporary files that is wanted, where that is
         short enough: the address of a socket holds 107 characters (104 on macOS), and vLLM's names are 36 long."""
-        base = wanted if wanted and len(wanted) <= _SHORT and Path(wanted).is_dir() else "/tmp"
+        fits = wanted and len(wanted) <= _SHORT and Path(wanted).is_dir() and os.access(wanted, os.W_OK | os.X_OK)
+        base = wanted if fits else "/tmp"
         return str(Path(base, f"{_SOCKETS}{secrets.token_hex(4)}"))
 
     def announce(self, record: ServerRecord) -> None:
         """Write the record of a server that is about to begin, and make its folder of sockets. Its pid is not known,
         but in which run of the machine it will be. What the one before it left is removed."""
         self._clear_noted(record.name)
-        self.save(replace(record, pid=0, pid_started=f"{self._processes.boot()}:"))
         if record.sockets:
             Path(record.sockets).mkdir(mode=0o700)
+        self.save(replace(record, pid=0, pid_started=f"{self._processes.boot()}:"))
 
     def clear(self, record: ServerRecord) -> None:
         """Remove the sockets of a server that ended; vLLM leaves some of them even when it ends in order."""

@@ -130,6 +130,13 @@ def export(
         )
 
 
+# Flags whose value is a file or folder that vLLM reads; others, such as `--download-dir`, it makes itself.
+_READ = (
+    "--chat-template", "--config", "--hf-config-path", "--reasoning-parser-plugin", "--speculative-model",
+    "--ssl-ca-certs", "--ssl-certfile", "--ssl-keyfile", "--tokenizer", "--tool-parser-plugin",
+)  # fmt: skip
+
+
 def _say_model(world: World, screen: Screen, spec: ExportSpec, values: ExportValues) -> None:
     """Which model the files serve and whence it comes; a warning for each path that they name and that is not there."""
     whence = values.model_folder or t("from the hub, at the first start")
@@ -146,7 +153,8 @@ def _say_model(world: World, screen: Screen, spec: ExportSpec, values: ExportVal
         )
         screen.step("warning", told)
         screen.line(f"    $ llm-setup export {spec.name} --model {t('HUB_ID')}")
-    named = {word for word in (values.model, *values.arguments) if Path(word).is_absolute()}
+    read = (flag_value(values.arguments, flag) for flag in _READ)
+    named = {word for word in (values.model, *read) if word and Path(word).is_absolute()}
     mounted = {file.source for file in values.mounted}
     for path in sorted(named - mounted):
         if not Path(path).exists():

@@ -97,7 +97,7 @@ def _reports_as_windows(entry: catalog.GpuEntry | None, total: float | None) -> 
     """Whether a card that people put into their own computers has as much memory as only Windows says."""
     if entry is None or entry.vendor != "nvidia" or entry.memory_kind != "gddr" or total is None:
         return False
-    return _WHOLE_MEMORY <= total / entry.nameplate_gb <= 1.0
+    return _WHOLE_MEMORY <= total / entry.nameplate_gb < 1.0  # the nameplate itself is what people type
 
 
 def _check(gpus: int, memory_gib: float | None, free_gib: float | None, compute_capability: str | None) -> None:

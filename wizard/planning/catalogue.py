@@ -54,7 +54,9 @@ def _as_variant(facts: ModelFacts, entry: ModelEntry, variant: Variant) -> Model
         facts = replace(facts, quantization=_METHODS.get(variant.precision))
     size, measured = entry.download(variant)
     # A measured size wins; else the shape, which knows the tables that stay wide, where it agrees with the parameters.
-    agrees = 0.9 < total_parameters(facts) / 1e9 / entry.parameters_b < 1.12
+    # Whole numbers of them are often rounded down.
+    shaped, told = total_parameters(facts) / 1e9, entry.parameters_b
+    agrees = 0.9 < shaped / told < 1.12 or (told == int(told) and told <= shaped < told + 1)
     return replace(facts, checkpoint_bytes=None if agrees and not measured else int(size * 2**30))
 
 

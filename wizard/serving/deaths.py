@@ -330,6 +330,8 @@ _OWN_BEGINNING = re.compile(
 _COLLECTED_CHARACTERS = 300
 _LOGFMT = re.compile(r'(?:^|\s)msg="(?P<text>(?:[^"\\]|\\.)*)"')
 _LOGFMT_LEVEL = re.compile(r"(?:^|\s)(?:level|lvl|severity)=\"?(?P<level>\w+)")
+# What a collector puts before a line names no exception; what stands behind one is a part of its text.
+_EXCEPTION = re.compile(r"\b\w*(?:Error|Exception)\b")
 _QUIET = {"DEBUG", "INFO", "WARNING"}
 _PYTHON_WARNING = re.compile(r"\b(?:User|Future|Deprecation|Runtime)Warning: ")
 
@@ -343,10 +345,10 @@ def split_prefix(line: str) -> tuple[str, str]:
         line = _ANSI.sub("", line)
     if line.startswith("{"):
         line = _unwrap_json(line)
-    elif 'msg="' in line and (told := _LOGFMT.search(line)) is not None:
+    elif 'msg="' in line and (told := _LOGFMT.search(line)) and not _EXCEPTION.search(line, 0, told.start()):
         line = _with_level(told["text"].replace('\\"', '"'), (_LOGFMT_LEVEL.search(line) or {"level": ""})["level"])
     own = _OWN_BEGINNING.search(line, 0, _COLLECTED_CHARACTERS)
-    level, end = "", own.start() if own else 0
+    level, end = "", own.start() if own and not _EXCEPTION.search(line, 0, own.start()) else 0
     for _ in range(8):
         match = _PREFIX.match(line, end)
         if match and match.end() > end:

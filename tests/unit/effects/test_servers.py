@@ -136,6 +136,12 @@ def test_a_living_server_holds_its_life_and_a_second_cannot_begin(store: ServerS
     assert not store.life_held("default")
 
 
+def test_a_server_whose_sockets_have_no_place_is_not_announced(store: ServerStore) -> None:
+    with pytest.raises(OSError):
+        store.announce(replace(_record("one"), sockets="/proc/llm-setup-server-0"))
+    assert store.load("one") is None
+
+
 def test_a_servers_sockets_lie_in_a_short_folder_that_goes_with_it(store: ServerStore, tmp_path: Path) -> None:
     assert store.new_sockets(str(tmp_path)).startswith("/tmp/llm-setup-server-")
     assert store.new_sockets("/no/such").startswith("/tmp/llm-setup-server-")

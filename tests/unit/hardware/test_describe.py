@@ -84,7 +84,9 @@ def test_a_name_like_none_leads_to_memory_and_to_names_that_are_known() -> None:
     assert "Quadro" not in caught.value.problem.fix.text
 
 
-@pytest.mark.parametrize(("memory", "windows"), [(23.99, True), (23.52, False), (20.0, False), (25.0, False)])
+@pytest.mark.parametrize(
+    ("memory", "windows"), [(23.99, True), (23.52, False), (20.0, False), (24.0, False), (25.0, False)]
+)
 def test_a_card_with_all_its_memory_is_seen_through_the_driver_of_windows(memory: float, windows: bool) -> None:
     assert describe_machine("RTX 4090", memory_gib=memory).wsl is windows
 

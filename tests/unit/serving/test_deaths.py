@@ -428,6 +428,17 @@ def test_what_stands_before_a_line_does_not_hide_it(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: worker died (Worker pid=55) with exit code 1",
+        'torch.OutOfMemoryError: CUDA out of memory. msg="x y"',
+    ],
+)
+def test_what_looks_like_a_collectors_words_behind_an_error_is_the_errors(line: str) -> None:
+    assert split_prefix(line)[0] == line
+
+
+@pytest.mark.parametrize(
     "collected",
     [
         pytest.param("INFO 2026-11-30T13:32:17.1Z [resource.labels.name: vllm] {line}", id="google-cloud"),
