@@ -156,8 +156,8 @@ def _verify_by_request(world: World, spec: ClientSpec, triple: Triple | None, ro
         status = "context"
         detail = t(
             "a short request is answered; its own first one is about {first} tokens, and the context holds {room}",
-            first=spec.first_request_tokens,
-            room=room,
+            first=f"{spec.first_request_tokens:,}",
+            room=f"{room:,}",
         )
     return Verified(
         spec.name,

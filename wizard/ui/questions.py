@@ -307,7 +307,10 @@ class Questions:
         if may_go_back:
             self._screen.line(_line_back())
         while True:
-            self._screen.line(t("Numbers with commas between them, 0 for none, or Enter for {numbers}:", numbers=usual))
+            how = t("Numbers with commas between them, or Enter for none:")
+            if usual:
+                how = t("Numbers with commas between them, 0 for none, or Enter for {numbers}:", numbers=usual)
+            self._screen.line(how)
             said = _ask_line() or usual
             if may_go_back and _is_back(said):
                 raise BackRequested

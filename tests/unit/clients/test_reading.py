@@ -134,7 +134,7 @@ def test_a_client_whose_first_request_is_longer_than_the_context_is_not_verified
     listing(home, room)
     (verified,) = verify_clients(home.world, home.screen, ())
     assert verified.status == status
-    assert ("about 12400 tokens, and the context holds" in verified.detail) == (status == "context")
+    assert (f"about 12,400 tokens, and the context holds {room:,}" in verified.detail) == (status == "context")
     assert ("[ok] Codex CLI: its own request" in home.said) == (status == "ok")
 
 

@@ -119,3 +119,9 @@ def test_without_anybody_to_ask_the_flag_is_named() -> None:
     with pytest.raises(ProblemError) as raised:
         Questions(screen, yes=False, may_ask=False).choose("--x NAME", "Which?", ROWS, "c")
     assert raised.value.problem.fix is not None and "`--x NAME`" in raised.value.problem.fix.text
+
+
+def test_where_nothing_is_recommended_enter_is_none(asks: Any) -> None:
+    questions, shown = asks("\n")
+    assert questions.several("--x", "Which?", ROWS, ()) == ()
+    assert "Numbers with commas between them, or Enter for none:\n" in shown()
