@@ -62,6 +62,7 @@ def command(
     key = given_key(app.world, app.screen, EndpointOptions(api_key_file=api_key_file))
     flags = {
         "clients": clients or None,
+        "clients_anyway": clients or None,
         "source": "serve" if here else None,
         "gateway": gateway,
         "base_url": base_url,
@@ -84,9 +85,11 @@ def command(
         journey = flow.run()
     except LeftError as left:
         return left.exit_code
+    failed = any(problem.severity == "error" for problem in journey.problems)
     if app.screen.as_json:
-        document: dict[str, Any] = {"status": "error" if journey.problems else "ok", **journey.document}
+        status = "error" if failed else "warning" if journey.problems else "ok"
+        document: dict[str, Any] = {"status": status, **journey.document}
         document["problems"] = [problem.as_json() for problem in journey.problems]
         document["seconds"] = journey.seconds
         app.screen.document(document)
-    return ExitCode.PROBLEM if journey.problems else ExitCode.FINE
+    return ExitCode.PROBLEM if failed else ExitCode.FINE

@@ -134,6 +134,9 @@ class InitFlow:
         self.written: tuple[str, ...] = ()
         self.left_out: tuple[ClientSpec, ...] = ()
         self._with_hub: tuple[str, World] | None = None
+        # What was done so far and outlives the run, in words; and the URL of the profile that is replaced unasked.
+        self._stays: list[str] = []
+        self._replaces = ""
         # What was chosen before Back, by question: the cursor is there when it is asked again.
         self._chosen: dict[str, str] = {}
 
@@ -171,12 +174,20 @@ class InitFlow:
                 self._keep()
         except KeyboardInterrupt:
             if self._keeps:
-                self.screen.line()
-                kept = self.road.can_go_back
-                self._say(t("Left. `llm-setup init` goes on from here.") if kept else t("Left. Nothing was changed."))
+                self._say_left()
             raise
         self._finish()
         return self.journey
+
+    def _say_left(self) -> None:
+        """What stays of a run that was interrupted, and how it goes on."""
+        self.screen.line()
+        if self._stays:
+            self._keep(also_flags=True)
+            for one in dict.fromkeys(self._stays):
+                self.screen.step("info", t("stays: {what}", what=one))
+        goes_on = bool(self._stays) or self.road.can_go_back
+        self._say(t("Left. `llm-setup init` goes on from here.") if goes_on else t("Left. Nothing was changed."))
 
     def _do(self, step: Step) -> None:
         todo: dict[Step, Callable[[], None]] = {
@@ -224,13 +235,14 @@ class InitFlow:
             from wizard.flows.profiles import check_profile_name
 
             check_profile_name(str(given["profile"]))
-        if given.get("clients") == ("none",):
-            given["clients"] = ()
-        elif "clients" in given:
-            from wizard.flows.clients import choose_clients, load_clients
+        for name in ("clients", "clients_anyway"):
+            if given.get(name) == ("none",):
+                given[name] = ()
+            elif name in given:
+                from wizard.flows.clients import choose_clients, load_clients
 
-            names = cast("tuple[str, ...]", given["clients"])
-            given["clients"] = tuple(c.spec.name for c in choose_clients(load_clients(self.world), names))
+                names = cast("tuple[str, ...]", given[name])
+                given[name] = tuple(c.spec.name for c in choose_clients(load_clients(self.world), names))
         if "hub" in given:
             from wizard.flows.init_hub import check_hub
 
@@ -299,7 +311,7 @@ class InitFlow:
             said = "; ".join(
                 f"{_called(name)}: {_called(answer) if name == 'source' else _said(answer)}"
                 for name, answer in kept.items()
-                if name not in ("key", "agree")
+                if name not in ("key", "agree", "clients_anyway")
             )
             self.screen.title(t("An earlier run was left"))
             for line in self.screen.fit(said, "  ", "  "):
@@ -803,9 +815,11 @@ class InitFlow:
 
         if self._hub_token is not None:
             self._world.secrets.put(TOKEN_NAME, self._hub_token)
+            self._stays.append(t("the token of the hub, for later downloads"))
         hub = self.road.text("hub")
         if hub and remember_hub(self._world, hub):
             self.screen.step("ok", t("remembered for later downloads"), "--hub")
+            self._stays.append(t("the choice of the hub, for later downloads"))
 
     # -- work -----------------------------------------------------------------------------------------------------
 
@@ -868,6 +882,7 @@ class InitFlow:
         """Under which the endpoint is remembered. A name that was given and is another endpoint's is asked about.
         server: ours that is there, whose port may be another than last time."""
         known = self.world.profiles.load().by_name
+        self._replaces = ""
         free = free_profile_name(url, known)
         wanted = self.road.text("profile")
         if not wanted:
@@ -882,7 +897,8 @@ class InitFlow:
                 Choice(wanted, t("Replace it")),
             ]
             return self.questions.choose("--profile NAME", question, rows, free, may_go_back=self.road.can_go_back)
-        self.screen.step("warning", t("profile `{name}` is replaced; it was {old}", name=wanted, old=old))
+        # Said where it is done: a proof may fail before.
+        self._replaces = old
         return wanted
 
     def _remembered_key(self, url: str) -> Secret | None:
@@ -1031,6 +1047,7 @@ class InitFlow:
         with self._station("prepare"):
             self.screen.title(t("vLLM and model"))
             self._remember_choices()
+            self._stays.append(t("what was installed and fetched until now"))
             prepared = prepare(
                 self.world,
                 self.screen,
@@ -1049,7 +1066,9 @@ class InitFlow:
             prepared = replace(prepared, warnings=prepared.warnings if wanted.model is None else ())
         with self._station("start"):
             self.screen.title(t("Start"))
-            return serve_model(self.world, self.screen, prepared, wanted, yes=self.manner.yes, agree=self._agree)
+            record = serve_model(self.world, self.screen, prepared, wanted, yes=self.manner.yes, agree=self._agree)
+        self._stays.append(t("the server at {url}; `llm-setup stop` ends it", url=record.url))
+        return record
 
     def _agree(self, question: str) -> bool:
         return self.questions.confirm("--yes", question)
@@ -1058,6 +1077,9 @@ class InitFlow:
         from wizard.flows.profiles import key_name
 
         if self.manner.dry_run:
+            if self._replaces and self.profile is not None:
+                name, old = self.profile.name, self._replaces
+                self.screen.step("warning", t("profile `{name}` would be replaced; it is {old}", name=name, old=old))
             self._did("prove")
             return
         assert self.endpoint is not None and self.profile is not None
@@ -1078,6 +1100,10 @@ class InitFlow:
             speaks = tuple(sorted(proof.speaks))
             self.profile = replace(profile, speaks=speaks, max_model_len=length, key_reference=reference)
             self.world.profiles.put(self.profile, activate=True)
+            self._stays.append(t("the profile `{name}`, which is the active one now", name=profile.name))
+            if self._replaces:
+                said = t("profile `{name}` is replaced; it was {old}", name=profile.name, old=self._replaces)
+                self.screen.step("warning", said)
         self.journey.document["endpoint"] = {
             "profile": profile.name,
             "openai_base_url": endpoint.openai_base_url,
@@ -1153,6 +1179,10 @@ class InitFlow:
                 )
             self.journey.document["clients"] = [one.as_json() for one in applied]
             self.written = tuple(one.client for one in applied if one.status in ("applied", "unchanged"))
+            if any(one.status == "applied" for one in applied) and not self.manner.dry_run:
+                self._stays.append(
+                    t("the written client files; `llm-setup clients restore --all --yes` takes them back")
+                )
         self._did("apply")
 
     def _with_an_answer(self, room: int | None) -> tuple[str, ...]:
@@ -1161,9 +1191,10 @@ class InitFlow:
         from wizard.flows.init_room import nobody_answers, say_left_out, without_answer
 
         chosen = self.road.words("clients")
-        named = self.road.given.get("clients")
+        named = self.road.words("clients_anyway")
         silent = without_answer(self.world, chosen, room)
-        self.left_out = tuple(spec for spec in silent if not (isinstance(named, tuple) and spec.name in named))
+        self.left_out = tuple(spec for spec in silent if spec.name not in named)
+        self.journey.document.pop("left_out", None)
         if not self.left_out or room is None:
             return chosen
         say_left_out(self.screen, self.left_out, room)
@@ -1171,6 +1202,7 @@ class InitFlow:
             rows = [Choice(spec.name, spec.title) for spec in self.left_out]
             question = t("Write the files of any of these all the same?")
             wanted = self.questions.several("--client NAME", question, rows, (), may_go_back=self.road.can_go_back)
+            self._answer("clients_anyway", (*named, *wanted))
             self.left_out = tuple(spec for spec in self.left_out if spec.name not in wanted)
         out = {spec.name for spec in self.left_out}
         self.journey.document["left_out"] = sorted(out)
@@ -1205,7 +1237,32 @@ class InitFlow:
                 if not self._goes_on_after(tuple(one.client for one in failed)):
                     return
                 self.journey.problems.append(problem)
+            self._judge_room(
+                tuple(one.client for one in verified if one.status == "context"),
+                tuple(one.client for one in verified if one.status in ("ok", "failed")),
+            )
         self._did("verify")
+
+    def _judge_room(self, silent: tuple[str, ...], others: tuple[str, ...]) -> None:
+        """silent: clients whose own first request the model does not hold; others: those whose it does. A warning for
+        each, or, where no agent is left that answers, the problem that none does."""
+        from wizard.clients.fit import judge_room
+        from wizard.flows.clients import choose_clients, load_clients
+        from wizard.flows.init_room import nobody_answers
+
+        room = self.endpoint.max_model_len if self.endpoint is not None else None
+        if not silent or room is None:
+            return
+        known = load_clients(self.world)
+        specs = tuple(client.spec for client in choose_clients(known, silent))
+        if any("tools" in known[name].spec.needs for name in others):
+            # `clients apply` showed them beside the files.
+            self.journey.problems += [problem for spec in specs for problem in judge_room(spec, room)]
+            return
+        problem = nobody_answers(specs, room, written=True)
+        self.journey.problems.append(problem)
+        self.screen.line()
+        self.screen.problem(problem)
 
     def _goes_on_after(self, failed: tuple[str, ...]) -> bool:
         """What is to be done about clients that get no answer; False: their requests are to be sent again."""
@@ -1239,6 +1296,11 @@ class InitFlow:
             self._remember_choices()
         if self.manner.save_to is not None:
             kept = {name: answer for name, answer in self.road.kept().items() if name not in ("key", "agree")}
+            # What was left out is written by no replay either, and who was wanted all the same is, again.
+            out = {spec.name for spec in self.left_out}
+            kept["clients"] = tuple(name for name in self.road.words("clients") if name not in out)
+            if not kept.get("clients_anyway"):
+                kept.pop("clients_anyway", None)
             self._world.files.write_private(self.manner.save_to.expanduser(), render_answers(kept).encode())
             self.screen.step("ok", t("answers saved; `llm-setup init --answers FILE` gives them again"))
         self._say_outlook()
@@ -1269,20 +1331,19 @@ class InitFlow:
         room = self.endpoint.max_model_len if self.endpoint is not None else None
         silent = without_answer(self.world, self.written, room)
         specs = [client.spec for client in choose_clients(load_clients(self.world), self.written)]
-        return tuple(
-            (spec.programs[0], t("start {title}", title=spec.title))
-            for spec in specs
-            if spec not in silent
-            and "tools" in spec.needs
-            and spec.programs
-            and find_program(spec.programs[0], self.world.env) is not None
-        )
+        found = []
+        for spec in specs:
+            program = next((name for name in spec.programs if find_program(name, self.world.env) is not None), None)
+            if program is not None and spec not in silent and "tools" in spec.needs:
+                found.append((program, t("start {title}", title=spec.title)))
+        return tuple(found)
 
     def _say_outlook(self) -> None:
         from wizard.flows.init_room import look_out, say_outlook
 
         room = self.endpoint.max_model_len if self.endpoint is not None else None
-        say_outlook(self.screen, look_out(self.world, self.written, self.left_out, room))
+        told = any(problem.code == "no-client-answers" for problem in self.journey.problems)
+        say_outlook(self.screen, look_out(self.world, self.written, self.left_out, room), told=told)
 
     @contextmanager
     def _station(self, name: str) -> Iterator[None]:

@@ -27,6 +27,9 @@ EMBEDDED = "embedded"
 # What an answers file may say: the kind of each value. A key is none of it.
 FIELDS: dict[str, type] = {
     "clients": tuple,
+    # Those whose files are written even where they cannot get an answer: named by `--client`, or ticked after that was
+    # said.
+    "clients_anyway": tuple,
     "source": str,
     "gateway": str,
     "base_url": str,

@@ -209,6 +209,7 @@ def test_answers_are_saved_and_given_again(llm_setup: Any, endpoint: Any, home: 
     assert saved.returncode == 0, saved.stderr
     text = (home / "mine.toml").read_text()
     assert 'clients = ["codex"]' in text
+    assert 'clients_anyway = ["codex"]' in text
     assert "sk-" not in text
     (home / ".codex/config.toml").unlink()
     again = llm_setup("init", "--yes", "--answers", "mine.toml")

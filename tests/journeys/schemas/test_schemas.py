@@ -130,6 +130,23 @@ def test_documents_of_init(run: Run, endpoint: TinyEndpoint) -> None:
     assert check("init", run("init", *given, "--json").stdout)["status"] == "error"
 
 
+def test_a_document_of_init_with_clients_left_out_has_nothing_that_the_schema_does_not_name(
+    run: Run, endpoint: TinyEndpoint
+) -> None:
+    listed = {"object": "list", "data": [{"id": "tiny", "max_model_len": 8192, "owned_by": "vllm"}]}
+    endpoint.routes["GET /v1/models"] = lambda headers, body: (200, listed)
+    given = ["--base-url", endpoint.url, "--model", "tiny", "--yes"]
+    left = check("init", run("init", *given, "--json").stdout)
+    assert "codex" in left["left_out"]
+    assert set(left) <= set(validator("init").schema["properties"])
+    both = run("init", *given, "--client", "codex", "--client", "cline", "--json")
+    assert check("init", both.stdout)["status"] == "warning"
+    assert both.returncode == 0
+    alone = run("init", *given, "--client", "codex", "--json")
+    assert check("init", alone.stdout)["status"] == "error"
+    assert alone.returncode == 1
+
+
 def test_documents_of_bench(run: Run, endpoint: TinyEndpoint) -> None:
     argv = ["--base-url", endpoint.url, "--model", "tiny", "--concurrency", "1,2", "--requests", "2"]
     assert len(check("bench", run("bench", *argv, "--json").stdout)["results"]) == 2

@@ -114,6 +114,12 @@ def test_a_run_that_was_left_is_taken_up_at_its_question() -> None:
     assert next_step(again.back()) == "model"
 
 
+def test_clients_that_were_named_are_so_still_when_the_run_is_taken_up_without_the_flag() -> None:
+    left = Road({"clients": ("codex",), "clients_anyway": ("codex",)}).answered("source", "serve")
+    again = Road().resumed(parse_answers(render_answers(left.kept()), "kept", kept=True))
+    assert again.words("clients_anyway") == ("codex",)
+
+
 def test_flags_come_before_the_answers_of_a_run_that_was_left() -> None:
     again = Road({"model": "org/new"}).resumed({"clients": ("codex",), "model": "org/old", "vllm": "/v"})
     assert again.text("model") == "org/new"
