@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,7 +193,7 @@ def plan_edits(
     for item in rendered:
         file, path = item.file, item.path
         before = edits[path].after if path in edits else contents.get(path)
-        after = _after(file, path, before, item.text)
+        after = _after(file, path, before, item.text, _old_commands(spec, file, path, before))
         if before and file.format != "text":
             register_secrets(parse(before, file.format, path) if file.write != "own" else None)
         first = edits[path].before if path in edits else before
@@ -207,7 +208,35 @@ def _kind(file: FileSpec) -> str:
     return "block" if file.write == "block" else "text" if file.write == "own" else file.format
 
 
-def _after(file: FileSpec, path: Path, before: bytes | None, text: str) -> bytes:
+def _old_commands(spec: ClientSpec, file: FileSpec, path: Path, before: bytes | None) -> tuple[str, ...]:
+    """Pointers in the file at which a command of ours prints a key. Beside a key that is written now it would go on
+    giving the key of the profile that it names, to another server."""
+    if file.write != "merge" or not before or not before.strip():
+        return ()
+    pointers = dict.fromkeys(key.partition(".")[2] for key in spec.read.key if key.startswith("!"))
+    if not pointers:
+        return ()
+    document = parse(before, file.format, path)
+    return tuple(pointer for pointer in pointers if _is_our_command(_value_at(document, pointer)))
+
+
+def _value_at(document: Any, pointer: str) -> Any:
+    for step in pointer.split("."):
+        document = document.get(step) if isinstance(document, Mapping) else None
+    return document
+
+
+def _is_our_command(value: Any) -> bool:
+    """Whether a shell line is `llm-setup profiles key NAME`, in the forms in which it is written."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else []
+    except ValueError:
+        return False
+    ours = words[1:-3] == ["-m", "wizard"] or (len(words) == 4 and Path(words[0]).stem == PROVIDER)
+    return ours and words[-3:-1] == ["profiles", "key"]
+
+
+def _after(file: FileSpec, path: Path, before: bytes | None, text: str, old_commands: tuple[str, ...]) -> bytes:
     if file.write == "block":
         comment = "::" if path.suffix.lower() in (".cmd", ".bat") else "#"
         return put_into_block(before, text, path, comment)
@@ -220,7 +249,7 @@ def _after(file: FileSpec, path: Path, before: bytes | None, text: str) -> bytes
         text,
         file.format,
         path,
-        own=file.own,
+        own=(*file.own, *old_commands),
         list_keys=file.list_keys,
         defaults=file.defaults,
         list_first=file.list_first,

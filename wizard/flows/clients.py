@@ -392,7 +392,7 @@ def apply_plans(
                 t("Nothing was written: there is no terminal to ask on. Give `--yes` to write, `--dry-run` to see."),
                 t("Add `--yes`."),
             )
-        screen.line(_summary(to_write))
+        screen.line(_summary(edit_store(world), to_write))
         if not confirm(t("Write these files?")):
             return tuple(results)
     _write(world, to_write, also)
@@ -403,10 +403,16 @@ def apply_plans(
     return done
 
 
-def _summary(edits: Sequence[Edit]) -> str:
+def _summary(store: EditStore, edits: Sequence[Edit]) -> str:
     """How many files would be made and changed, beside the question: the diffs are longer than a screen."""
-    changes = {edit.path: edit.change for edit in edits if edit.change != "none"}
-    kinds = (("create", t("new")), ("change", t("changed")), ("remove", t("removed")))
+    changes: dict[Path, str] = {edit.path: "mode" for edit in edits if _mode_to_set(store, edit) is not None}
+    changes |= {edit.path: edit.change for edit in edits if edit.change != "none"}
+    kinds = (
+        ("create", t("new")),
+        ("change", t("changed")),
+        ("remove", t("removed")),
+        ("mode", t("made private, nothing else")),
+    )
     counts = [(word, sum(change == kind for change in changes.values())) for kind, word in kinds]
     said = ", ".join(f"{count} {word}" for word, count in counts if count)
     return t("Files in all: {count} ({said}).", count=len(changes), said=said)
@@ -561,6 +567,8 @@ def _write(world: World, edits: Sequence[Edit], also: Callable[[], Sequence[Chan
         for edit in edits:
             mode = _mode_to_set(store, edit)
             if edit.change == "none" and mode is None:
+                if edit.path in receipts:  # the client asks a command now, or does so no longer
+                    receipts[edit.path] = replace(receipts[edit.path], by_command=edit.by_command)
                 continue
             changes.append(Change(edit.path, edit.before, edit.after, mode))
             receipts[edit.path] = _receipt(store, receipts.get(edit.path), edit, now)
@@ -615,15 +623,21 @@ def _part_out(receipt: Receipt, current: bytes, written: bytes) -> bytes:
 
 def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs: bool) -> None:
     explained: set[tuple[str, str]] = set()
+    told: set[tuple[str, str, tuple[str, ...], Fix | None]] = set()
     for result in results:
         if diffs or result.status != "unchanged":
             for problem in result.problems:
-                # What stands in the way of several clients is explained once.
-                if problem.severity == "warning" and (problem.code, problem.why) in explained:
+                # What stands in the way of several clients is explained once; the way out, wherever it is another.
+                reason = (problem.code, problem.why)
+                whole = (*reason, problem.saw, problem.fix)
+                if problem.severity == "warning" and whole in told:
                     screen.step("warning", problem.what, f"[{problem.code}]")
+                elif problem.severity == "warning" and reason in explained:
+                    screen.problem(replace(problem, why=""))
                 else:
                     screen.problem(problem)
-                explained.add((problem.code, problem.why))
+                explained.add(reason)
+                told.add(whole)
         # The document of --json holds every diff.
         if (diffs or dry_run) and not screen.as_json:
             changed = {edit.path for edit in result.edits if edit.change != "none"}
@@ -881,16 +895,24 @@ def applied_targets(world: World) -> tuple[Target, ...]:
 
 def clients_asking_for(world: World, profile: str) -> tuple[str, ...]:
     """Titles of the applied clients that get their key from `profiles key` of this profile."""
-    asking = [target.client.spec for target in applied_targets(world) if target.by_command]
-    triples = read_triples(world, [spec.name for spec in asking]) if asking else ()
-    # The last word of our command is the profile's name.
-    names = {
-        found.client
-        for found in triples
-        for source in found.key_sources
-        if source.command[-3:] == ("profiles", "key", profile)
-    }
-    return tuple(spec.title for spec in asking if spec.name in names)
+    asking = [target for target in applied_targets(world) if target.by_command and _asks_for(world, target, profile)]
+    return tuple(dict.fromkeys(target.client.spec.title for target in asking))
+
+
+def _asks_for(world: World, target: Target, profile: str) -> bool:
+    spec, places = target.client.spec, places_of(world)
+    if target.project is not None:
+        places = replace(places, cwd=target.project)
+    receipts = edit_store(world).receipts().values()
+    ours = [r.path for r in receipts if spec.name in r.clients and r.project == target.project]
+    contents = read_contents(world, ours)
+    if spec.read.key:
+        triple = read_triple(spec, places, contents)
+        # A variable of this shell may win here and now; the file is what stays.
+        sources = [found for found in triple.key_sources if found.path is not None] if triple else []
+        return bool(sources) and sources[0].command[-3:] == ("profiles", "key", profile)
+    command = re.escape(f"profiles key {quote(profile)}") + r"(?![\w.-])"
+    return any(re.search(command, (content or b"").decode("utf-8", "replace")) for content in contents.values())
 
 
 def applied_names(world: World) -> tuple[str, ...]:

@@ -286,7 +286,7 @@ def test_a_switch_keeps_the_command_for_the_key(person: Any, endpoint: Any, plan
     assert planted_key.encode() not in files
     assert b"profiles key b" in files
     removed = person.llm_setup("profiles", "remove", "b")
-    for title in ("Codex CLI", "Claude Code", "pi"):
+    for title in ("Codex CLI", "Claude Code", "pi", "Crush"):
         assert f"{title} asks for the key of this profile" in removed.stderr + removed.stdout
     person.llm_setup("clients", "apply", "codex", "--profile", "a", "--yes")
     assert planted_key.encode() in person.files()[".codex/config.toml"]

@@ -14,10 +14,12 @@ from wizard.cli.clients import command as clients_command
 from wizard.cli.profiles import command as profiles_command
 from wizard.cli.uninstall import command as uninstall_command
 from wizard.endpoint.model import Endpoint
+from wizard.flows.clients import applied_targets, clients_asking_for
 from wizard.flows.doctor import DoctorOptions, observe
 from wizard.flows.endpoints import EndpointOptions, resolve_endpoint
 from wizard.flows.env import profile_for_env
 from wizard.flows.profiles import add_profile, remove_profile
+from wizard.flows.use import choose_profile, use_profile
 from wizard.problems import ProblemError
 from wizard.secret import Secret
 
@@ -69,6 +71,65 @@ def test_removing_the_active_profile_says_that_none_is_active_now(services: Any)
     assert "No profile is active now" in said.output
     said = CliRunner().invoke(profiles_command, ["remove", "b"], env=services.env)
     assert "No profile is active now" not in said.output
+
+
+@pytest.fixture
+def by_command(services: Any) -> Any:
+    """Clients that ask a command for the key of `a`."""
+    endpoint = services.world.profiles.load().by_name["a"].endpoint(Secret("sk-own-key-of-a-0123456789"))
+    services.apply("claude-code", "codex", "pi", "crush", endpoint=endpoint, key_by_command=True)
+    return services
+
+
+def test_clients_that_ask_for_the_key_of_a_profile_are_named(by_command: Any) -> None:
+    assert sorted(clients_asking_for(by_command.world, "a")) == ["Claude Code", "Codex CLI", "Crush", "pi"]
+    assert clients_asking_for(by_command.world, "b") == ()
+    assert clients_asking_for(by_command.world, "") == ()
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "pi", "crush"])
+def test_a_client_with_a_key_of_its_own_again_asks_for_none(by_command: Any, endpoint: Endpoint, name: str) -> None:
+    before = set(clients_asking_for(by_command.world, "a"))
+    by_command.apply(name, endpoint=endpoint)
+    title = {"claude-code": "Claude Code", "codex": "Codex CLI", "pi": "pi", "crush": "Crush"}[name]
+    assert before - set(clients_asking_for(by_command.world, "a")) == {title}
+    targets = applied_targets(by_command.world)
+    assert [target.by_command for target in targets if target.client.spec.name == name] == [False]
+    written = b"".join(content for path, content in by_command.tree().items() if name.split("-")[0] in path)
+    assert b"profiles key" not in written
+    assert b"sk-own-key-of-a" not in written
+
+
+def test_a_switch_to_a_profile_without_a_key_leaves_no_command_for_another_s(by_command: Any) -> None:
+    del by_command.env["LLM_SETUP_API_KEY"]
+    use_profile(
+        by_command.world, by_command.screen, choose_profile(by_command.world, by_command.screen, "b", ""), yes=True
+    )
+    assert b"profiles key" not in b"".join(by_command.tree().values())
+    use_profile(
+        by_command.world, by_command.screen, choose_profile(by_command.world, by_command.screen, "a", ""), yes=True
+    )
+    assert "Claude Code" in clients_asking_for(by_command.world, "a")
+
+
+@pytest.mark.parametrize(
+    ("helper", "stays"),
+    [
+        ("/usr/bin/llm-setup profiles key a", False),
+        ("'/o p/llm-setup' profiles key a", False),
+        ("python -m wizard profiles key a", False),
+        ("vault profiles key a", True),
+        ("cat ~/key", True),
+        ("llm-setup 'profiles", True),
+    ],
+)
+def test_a_command_of_the_user_s_own_for_the_key_stays(home: Any, helper: str, stays: bool) -> None:
+    path = home.write(".claude/settings.json", json.dumps({"apiKeyHelper": helper, "theme": "dark"}))
+    home.apply("claude-code")
+    assert json.loads(path.read_text()).get("apiKeyHelper") == (helper if stays else None)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "later": 1}))
+    home.restore("claude-code", keep_changes=True)
+    assert json.loads(path.read_text()) == {"apiKeyHelper": helper, "theme": "dark", "later": 1}
 
 
 def test_a_group_alone_lists_what_it_has(services: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +278,33 @@ def test_a_key_in_a_git_work_tree_is_said_until_it_is_ignored(make_home: Any, tm
     assert codes(home.apply("shell", scope="project")) == ["key-in-git-work-tree"]
     (home.project / ".gitignore").write_text("/.env\n")
     assert codes(home.apply("shell", scope="project")) == []
+
+
+def test_each_file_with_a_key_in_a_git_work_tree_gets_its_own_line_to_ignore_it(make_home: Any, tmp_path: Path) -> None:
+    home = make_home(tmp_path, {"PATH": os.environ["PATH"]})
+    subprocess.run(["git", "init", "-q", home.path], check=True)
+    home.apply("codex", "claude-code", "continue")
+    for path in (".codex/config.toml", ".claude/settings.json", ".continue/config.yaml"):
+        assert f"echo /{path} >> " in home.said
+    lines = re.findall(r"(?m)^.*(echo /\S+ >> \S+)$", home.said)
+    assert len(lines) == len(set(lines))
+
+
+def test_what_stands_in_the_way_of_several_clients_is_explained_once_and_each_way_out_is_told(
+    home: Any, endpoint: Any
+) -> None:
+    home.apply("codex", "claude-code", endpoint=replace(endpoint, max_model_len=2048))
+    assert home.said.count("System prompt and tool descriptions") == 1
+    for name in ("codex", "claude-code"):
+        assert f"llm-setup models --for {name}" in home.said
+
+
+def test_permissions_alone_are_counted_beside_the_question(home: Any) -> None:
+    home.apply("codex")
+    (home.path / ".codex/config.toml").chmod(0o644)
+    home.apply("codex", yes=False, confirm=lambda _: True)
+    assert "Files in all: 1 (1 made private, nothing else)." in home.said
+    assert (home.path / ".codex/config.toml").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_key_behind_a_link_into_a_git_work_tree_is_said(make_home: Any, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from wizard.clients.formats.yaml_text import edit_yaml, parse_yaml
         pytest.param({"l": ["c", "d"]}, {"l": ["a"]}, {"l": ["a", "b", "c"]}, {"l": ["d"]}, id="taken-away"),
         pytest.param({"l": ["a", "d"]}, {"l": ["a"]}, {"l": ["a", "c"]}, {"l": ["a", "d"]}, id="ours-is-gone-already"),
         pytest.param({"l": ["a", "c"]}, {"l": ["a"]}, {"l": ["a", "c"]}, {"l": ["a"]}, id="added"),
+        pytest.param({"a": {"n": 2}}, {"a": {"k": 1}}, {"a": {"n": 2}}, {"a": {"k": 1}}, id="removed-by-us"),
+        pytest.param({"n": 2, "x": 0}, {"k": 1}, {"n": 2}, {"x": 0, "k": 1}, id="removed-by-us-at-the-top"),
         pytest.param(["x", "c"], ["a"], ["c"], ["x", "a"], id="the-document-is-a-list"),
         pytest.param(["x", "c"], None, ["c"], ["x"], id="the-document-was-not-there"),
         pytest.param([], ["a", "b"], ["c"], ["a", "b"], id="all-is-gone"),

@@ -150,6 +150,8 @@ def _undo(current: Any, original: Any, written: Any, at: Path) -> Iterator[Op]:
             yield from _undo(current[key], None if was is _ABSENT else was, value, step)
         elif isinstance(value, list) and isinstance(current[key], list):
             yield from _undo_list(current[key], was, value, step)
+    # What our write removed comes back.
+    yield from (Put((*at, key), was) for key, was in before.items() if key not in written and key not in current)
 
 
 def _undo_list(current: list[Any], was: Any, written: list[Any], at: Path) -> Iterator[Op]:
