@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -357,7 +358,11 @@ def serve_model(
             screen.step("warning", t("port {port} is taken; taking the next free one", port=port))
             port = None
         else:
-            remember_profile(world, record)
+            profile = remember_profile(world, record)
+            if profile.name != record.name:
+                told = t("the profile `{taken}` is another endpoint's; this server's is `{name}`",
+                         taken=record.name, name=profile.name)  # fmt: skip
+                screen.step("info", told)
             if prepared.plan is not None:
                 remember_measured(world, record, prepared.plan)
             return record
@@ -376,12 +381,16 @@ def remember_measured(world: World, record: ServerRecord, plan: ServePlan) -> No
 
 
 def remember_profile(world: World, record: ServerRecord) -> Profile:
-    """The server as a profile of its name, so that `env`, `use`, `run` and `clients` know it; active where none is."""
+    """The server as a profile, so that `env`, `use`, `run` and `clients` know it; active where none is. It has the
+    server's name, but where that is another endpoint's, which somebody may have entered with a key."""
     known = world.profiles.load()
-    before = known.by_name.get(record.name)
+    before = next((profile for profile in known.by_name.values() if profile.server == record.name), None)
+    names = itertools.chain([record.name], (f"{record.name}-{number}" for number in itertools.count(2)))
+    url = record.url + "/v1"
+    taken = {profile.name for profile in known.by_name.values() if profile.openai_base_url != url}
     profile = Profile(
-        name=record.name,
-        openai_base_url=record.url + "/v1",
+        name=before.name if before else next(name for name in names if name not in taken),
+        openai_base_url=url,
         anthropic_base_url=record.url,
         model=record.served_name,
         key_reference=record.key_reference,

@@ -411,3 +411,17 @@ def test_flags_after_two_dashes_replace_planned_ones(place: Place) -> None:
     command = place.record()["command"]
     assert command[-4:] == ["--max-model-len", "512", "--seed", "1"]
     assert command.count("--max-model-len") == 1
+
+
+def test_a_server_takes_no_profile_of_another_endpoint(place: Place) -> None:
+    gateway = ("--base-url", "https://gateway.test/v1", "--model", "m", "--offline")
+    assert place.run("profiles", "add", "local", *gateway).returncode == 0
+    place.serve()
+    profiles = json.loads(place.run("profiles", "list", "--json").stdout)["profiles"]
+    assert {(row["name"], "gateway.test" in row["openai_base_url"]) for row in profiles} == {
+        ("local", True),
+        ("local-2", False),
+    }
+    place.run("stop")
+    place.serve()
+    assert len(json.loads(place.run("profiles", "list", "--json").stdout)["profiles"]) == 2
