@@ -1245,7 +1245,7 @@ class InitFlow:
 
     def _judge_room(self, silent: tuple[str, ...], others: tuple[str, ...]) -> None:
         """silent: clients whose own first request the model does not hold; others: those whose it does. A warning for
-        each, or, where no agent is left that answers, the problem that none does."""
+        each, or, where no agent is left that answers and nobody was asked, the problem that none does."""
         from wizard.clients.fit import judge_room
         from wizard.flows.clients import choose_clients, load_clients
         from wizard.flows.init_room import nobody_answers
@@ -1255,8 +1255,8 @@ class InitFlow:
             return
         known = load_clients(self.world)
         specs = tuple(client.spec for client in choose_clients(known, silent))
-        if any("tools" in known[name].spec.needs for name in others):
-            # `clients apply` showed them beside the files.
+        if self.questions.may_ask or any("tools" in known[name].spec.needs for name in others):
+            # `clients apply` showed them beside the files, and who was asked wanted those.
             self.journey.problems += [problem for spec in specs for problem in judge_room(spec, room)]
             return
         problem = nobody_answers(specs, room, written=True)

@@ -190,7 +190,7 @@ def test_yes_twice_restarts_nothing_and_changes_no_file(llm_setup: Any, machine:
             if path.is_file() and not {"logs", "servers"} & set(path.parts)
         }
 
-    argv = ("init", "--yes", "--vllm", str(machine.vllm), "--client", "codex")
+    argv = ("init", "--yes", "--vllm", str(machine.vllm), "--client", "cline")
     first = llm_setup(*argv)
     assert first.returncode == 0, first.stdout + first.stderr
     assert not machine.kept.exists()

@@ -154,7 +154,8 @@ def test_the_way_on_is_told_once(init: Any, screen: Any, shown: Any) -> None:
 
 def test_who_was_told_may_tick_a_client_all_the_same(init: Any, world: Any, screen: Any) -> None:
     asked = Ticking(screen, "codex")
-    init(asked)
+    journey = init(asked)
+    assert [problem.severity for problem in journey.problems] == ["warning"]
     assert asked.offered == ("codex",)
     assert codex(world).exists()
 
