@@ -82,10 +82,15 @@ def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
 def _words(text: str, longest: int) -> Iterator[tuple[bool, str]]:
     """The pieces between which a line may break, each with whether a blank stood before it. What stands in backticks is
     one piece, where it has no more than `longest` characters."""
-    for found in re.finditer(rf"(\s*)((?:`[^`\n]{{1,{longest}}}`|\S)+)", text):
+
+    def closed(pair: re.Match[str]) -> str:
+        """Without blanks where it is short. Long ones are found too: else their end would pair with the next begin."""
+        return pair[0] if len(pair[0]) > longest + 2 else re.sub(r"\s", "_", pair[0])
+
+    for found in re.finditer(r"(\s*)(\S+)", re.sub(r"`[^`\n]+`", closed, text)):
         blank = bool(found[1])
         piece = ""
-        for character in found[2]:
+        for character in text[slice(*found.span(2))]:
             wide = _width(character) == 2
             breaks = piece and (wide or _width(piece[-1]) == 2)
             if breaks and character not in _CLOSING and piece[-1] not in _OPENING:

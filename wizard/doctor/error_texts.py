@@ -102,6 +102,8 @@ def explain_error(text: str, context: Context | None = None, url: str = "") -> t
 _STATUS = re.compile(
     r"(?:status|code|error|HTTP(?:/[\d.]+)?|^)\W{0,4}(?:code\W{0,3})?([45]\d\d)\b", re.IGNORECASE | re.MULTILINE
 )
+# Rows for certain statuses are not meant for prose that names none.
+_NO_STATUS = 0
 # What a text out of context does not tell: these are many things, and rows of the table that say so know more.
 _UNTOLD = ("waf", "not-ready", "gateway-timeout", "auth", "server-error", "other")
 
@@ -109,10 +111,10 @@ _UNTOLD = ("waf", "not-ready", "gateway-timeout", "auth", "server-error", "other
 def _said_by_server(text: str) -> Problem | None:
     """What a server's own words in the text say, by the table that its replies are judged with."""
     status = _STATUS.search(text)
-    family = family_of_words(text, int(status[1]) if status else 400)
+    family = family_of_words(text, int(status[1]) if status else _NO_STATUS)
     if family is None or family in _UNTOLD or family not in CODES:
         return None
-    return found(CODES[family], t("The server says so: {text}", text=redact(" ".join(text.split())[:160])))
+    return found(CODES[family], t("The server says so: {text}", text=redact(" ".join(text.split()))[:160]))
 
 
 def _explain(row: ErrorText, match: re.Match[str], text: str, context: Context | None, url: str) -> tuple[Problem, ...]:
@@ -221,11 +223,12 @@ def _readable(text: str) -> str:
 
 
 def _excerpt(text: str, match: re.Match[str]) -> str:
-    """The line of the match, cut around it, without keys."""
+    """The line of the match, without keys, cut around it: a key that is cut first is no longer known as one."""
     begin = text.rfind("\n", 0, match.start()) + 1
     end = text.find("\n", match.end())
-    line = text[begin : end if end >= 0 else len(text)].strip()
+    before = redact(text[begin : match.start()].lstrip())
+    line = redact(text[begin : end if end >= 0 else len(text)].strip())
     if len(line) > _SAW_CHARACTERS:
-        at = max(0, match.start() - begin - _SAW_CHARACTERS // 3)
+        at = max(0, len(before) - _SAW_CHARACTERS // 3)
         line = ("…" if at else "") + line[at : at + _SAW_CHARACTERS] + "…"
-    return redact(line)
+    return line

@@ -20,7 +20,11 @@ def installed_version(program: str, env: Mapping[str, str]) -> str | None:
     """The version of the npm or Python package that a program came with, or of the folder where it really lies; None
     where neither says. Nothing is started: that would take a second each."""
     path = find_program(program, env)
-    return (_npm_version(path, program) or _python_version(path, program) or _folder_version(path)) if path else None
+    return (
+        (_npm_version(path, program) or _python_version(path, program) or _folder_version(path, program))
+        if path
+        else None
+    )
 
 
 def library_version(library: str, env: Mapping[str, str], cwd: Path) -> str | None:
@@ -57,11 +61,18 @@ def _python_version(path: Path, program: str) -> str | None:
     return None
 
 
-def _folder_version(path: Path) -> str | None:
+def _folder_version(path: Path, program: str) -> str | None:
     """From where a link leads: Homebrew's `Cellar/codex/0.171.0/bin/codex`, the `claude/versions/2.1.332` of Claude
-    Code's own installer."""
-    real = Path(os.path.realpath(path))
-    return next((part for part in reversed(real.parts) if re.fullmatch(r"\d+(?:\.\d+){2,}", part)), None)
+    Code's own installer, `/opt/codex/0.171.0/codex`. A folder of another's, as `nodejs/20.11.1/bin`, says nothing."""
+    parts = Path(os.path.realpath(path)).parts
+    for at in range(len(parts) - 1, 1, -1):
+        if re.fullmatch(r"\d+(?:\.\d+){2,}", parts[at]):
+            above, before = parts[at - 1], parts[at - 2]
+            # Version managers have `versions/3.12.1/bin` for what they manage, and programs of others in it.
+            own = above == "versions" and (at == len(parts) - 1 or before == program)
+            if own or before in ("Cellar", "Caskroom") or above == program:
+                return parts[at]
+    return None
 
 
 def _packages(place: Path) -> Iterator[Path]:

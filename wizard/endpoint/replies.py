@@ -9,8 +9,10 @@ from typing import Any
 
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.i18n import t
+from wizard.secret import redact
 
 _EXCERPT_CHARACTERS = 300
+_LONGEST_KEY = 4096
 # Text of a tool call that a parser should have taken out of the content.
 _TOOL_CALL_TEXT = re.compile(
     r"<tool_call>|<function=|<\|tool_call|\[TOOL_CALLS\]|<｜tool▁calls▁begin｜>|<function_calls>|<minimax:tool_call>"
@@ -38,8 +40,8 @@ class Judged:
 
 
 def excerpt(text: str, limit: int = _EXCERPT_CHARACTERS) -> str:
-    """The text on one line, shortened."""
-    flat = " ".join(text.split())
+    """The text on one line, without keys, shortened: a key that is cut first is no longer known as one."""
+    flat = redact(" ".join(text[: limit * 4 + _LONGEST_KEY].split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

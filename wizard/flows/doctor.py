@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -256,12 +257,12 @@ def _files(world: World) -> Iterator[ClientFile]:
 
 
 def _log(path: str) -> tuple[Problem, ...]:
-    if path == "-":
-        return _given_log(cast(BufferedReader, _stdin("--log").buffer), "stdin")
     try:
+        if path == "-":
+            return _given_log(cast(BufferedReader, _stdin("--log").buffer), "stdin")
         with Path(path).expanduser().open("rb") as log:
             return _given_log(log, path)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise usage_error(
             "log-missing",
             t("The log `{path}` cannot be read: {error}", path=path, error=getattr(error, "strerror", "") or error),

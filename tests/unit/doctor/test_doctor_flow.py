@@ -152,11 +152,25 @@ def test_a_log_is_read_as_it_was_written(doctor: Doctor, tmp_path: Path, raw: by
     assert [finding.code for finding in report.diagnosis.findings] == ["cuda-oom"]
 
 
-@pytest.mark.parametrize(("raw", "code"), [(b"", "log-empty"), (gzip.compress(LOG.encode())[:30], "log-missing")])
-def test_a_log_that_says_nothing_is_not_well(doctor: Doctor, tmp_path: Path, raw: bytes, code: str) -> None:
+PACKED = gzip.compress(LOG.encode())
+
+
+@pytest.mark.parametrize("by", ["path", "stdin"])
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        pytest.param(b"", "log-empty", id="empty"),
+        pytest.param(PACKED[:30], "log-missing", id="packed-and-cut"),
+        pytest.param(PACKED[:12] + b"\xff" * 20 + PACKED[32:], "log-missing", id="packed-and-damaged"),
+    ],
+)
+def test_a_log_that_says_nothing_is_not_well(
+    doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes, code: str, by: str
+) -> None:
     (tmp_path / "server.log").write_bytes(raw)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(raw))))  # type: ignore[arg-type]
     with pytest.raises(ProblemError) as raised:
-        doctor(DoctorOptions(log=str(tmp_path / "server.log")))
+        doctor(DoctorOptions(log=str(tmp_path / "server.log") if by == "path" else "-"))
     assert raised.value.problem.code == code
 
 

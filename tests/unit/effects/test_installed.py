@@ -93,3 +93,11 @@ def test_a_program_without_a_package_has_the_version_of_its_folder(place: str, t
     assert installed_version("codex", path_of(tmp_path / "bin")) == "0.171.0"
     executable(tmp_path / "plain/codex")
     assert installed_version("codex", path_of(tmp_path / "plain")) is None
+
+
+@pytest.mark.parametrize("place", ["opt/nodejs/20.11.1/bin/cline", "pyenv/versions/3.12.1/bin/cline"])
+def test_the_version_of_what_a_program_runs_on_is_not_its_own(place: str, tmp_path: Path) -> None:
+    executable(tmp_path / place)
+    assert installed_version("cline", path_of((tmp_path / place).parent)) is None
+    executable(tmp_path / "opt/cline/3.1.4/cline")
+    assert installed_version("cline", path_of(tmp_path / "opt/cline/3.1.4")) == "3.1.4"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from wizard.doctor import bodies
 from wizard.endpoint import replies
 from wizard.endpoint.exchange import HttpFailure, HttpReply
 from wizard.i18n import use_translation
@@ -154,3 +155,12 @@ def test_what_a_stream_held_is_said_in_the_user_s_language() -> None:
     finally:
         use_translation(None)
     assert judged.detail == "1 token, 1 chunks"
+
+
+@pytest.mark.parametrize("shorten", [replies.excerpt, bodies.excerpt])
+@pytest.mark.parametrize("column", [80, 95, 99])
+def test_no_part_of_a_key_is_left_by_an_excerpt(shorten: Any, column: int) -> None:
+    text = "x" * (column - 1) + " sk-proj-S3cr3tS3cr3tS3cr3tS3cr3tS3cr3t is refused" + " y" * 400
+    said = shorten(text, 100)
+    assert len(said) <= 100
+    assert "sk-" not in said

@@ -46,12 +46,20 @@ def edit_distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def _meant_name(name: str, known: tuple[str, ...]) -> str:
+def _looks_like_proxies(name: str, value: str) -> bool:
+    """Whether a proxy's address, or for a name with NO a list of exceptions, is what the variable holds."""
+    if name.startswith("NO"):
+        return bool(re.search(r"\blocalhost\b|\b127\.|::1|^[*.]|[\w*]\.[\w.*/-]+\s*,|,\s*[\w*]*\.\w", value))
+    return bool(re.fullmatch(rf"(?:(?:{'|'.join(_SCHEMES)})://)?[^/\s]+:\d{{2,5}}/?", value.strip(), re.IGNORECASE))
+
+
+def _meant_name(name: str, known: tuple[str, ...], value: str = "") -> str:
     upper = name.upper()
     if upper in _REAL_NAMES or upper in _PROXY_NAMES or upper in _CLIENT_NAMES:
         return ""
-    # Two slips are still the same word where the rest says that it is about proxies.
-    most = 2 if re.match(r"(?:HTTPS?|ALL|NO)_?P(?:RO|OR|RX)", upper) else 1
+    # Two slips are still the same word where the rest says that it is about proxies: HTTP_PROTO is another.
+    word = re.match(r"(?:HTTPS?|ALL|NO)_?(P(?:RO|OR|RX).*)", upper)
+    most = 2 if word and (re.search("[XY]", word[1]) or _looks_like_proxies(upper, value)) else 1
     near = ((edit_distance(upper, meant), meant) for meant in known if abs(len(upper) - len(meant)) <= most)
     return min((row for row in near if row[0] <= most), default=(0, ""))[1]
 
@@ -63,7 +71,7 @@ def misspelt_names(seen: Observations) -> Verdict:
     for name, value in seen.environment:
         if not value:
             continue
-        meant = _meant_name(name, _PROXY_NAMES)
+        meant = _meant_name(name, _PROXY_NAMES, value)
         if meant:
             fix = t("Set `{meant}`, and unset `{name}`.", meant=meant, name=name)
             commands = (f'export {meant}="${name}"', f"unset {name}")

@@ -184,3 +184,24 @@ def test_an_authority_in_the_settings_only_comes_too_late(look: Any, problems: A
     files = {"~/.claude/settings.json": {"env": {"NODE_EXTRA_CA_CERTS": "/etc/ca.pem"}}}
     assert [p.code for p in problems(env_place.CHECKS, look(files))] == ["tls-untrusted-ca"]
     assert problems(env_place.CHECKS, look(files, {"NODE_EXTRA_CA_CERTS": "/etc/ca.pem"})) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "typo"),
+    [
+        pytest.param("HTTP_PROTO", "https", False, id="a-protocol"),
+        pytest.param("HTTP_PROBE", "http://h/healthz", False, id="a-probe"),
+        pytest.param("HTTP_PROD", "https://prod.example.com", False, id="production"),
+        pytest.param("NO_PROBE", "1", False, id="a-switch"),
+        pytest.param("ALL_PROD", "a,b", False, id="a-list"),
+        pytest.param("HTTP_PROTO", "http://10.0.0.9:3128", True, id="a-proxy-s-address"),
+        pytest.param("NO_PRODY", "1", True, id="a-y-is-left"),
+        pytest.param("NO_PROBE", "localhost,10.0.0.0/8", True, id="exceptions"),
+        pytest.param("HTTP_PORXY", "x", True, id="two-letters-swapped"),
+    ],
+)
+def test_a_name_two_letters_away_is_a_typo_where_it_is_about_proxies(
+    name: str, value: str, typo: bool, look: Any, problems: Any
+) -> None:
+    codes = [problem.code for problem in problems(env_proxy.CHECKS, look(env={name: value}))]
+    assert codes == (["proxy-env-typo"] if typo else [])

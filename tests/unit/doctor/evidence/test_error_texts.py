@@ -272,3 +272,45 @@ def test_texts_of_other_programs_lead_to_the_same_causes(row: dict[str, Any]) ->
 )
 def test_what_clients_say_without_need_is_no_fault(text: str) -> None:
     assert {problem.severity for problem in explain_error(text)} == {"info"}
+
+
+@pytest.mark.parametrize("column", [40, 60, 140, 155, 159, 220, 239])
+@pytest.mark.parametrize("said", ["maximum context length is 4096 tokens", "ECONNRESET"])
+def test_no_part_of_a_key_is_left_by_a_cut(said: str, column: int) -> None:
+    key = "sk-proj-S3cr3tS3cr3tS3cr3tS3cr3tS3cr3t"
+    for text in (
+        said + " " + "x" * (column - len(said) - 2) + " " + key + " y" * 200,
+        "x " * column + key + " " + said,
+    ):
+        found = explain_error(text)
+        assert found
+        assert "S3cr" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash: -c: line 2: syntax error: unexpected end of file",
+        "bash: -c: line 1: unexpected EOF while looking for matching `\"'",
+        "SyntaxError: unterminated string literal (detected at line 1)",
+        "SyntaxError: unexpected EOF while parsing",
+    ],
+)
+def test_an_error_of_a_shell_or_of_python_is_no_broken_answer(text: str) -> None:
+    assert "broken-response-body" not in [problem.code for problem in explain_error(text)]
+
+
+@pytest.mark.parametrize("text", ["zlib: unexpected end of file", "unexpected EOF", "Unterminated string in JSON at 5"])
+def test_an_answer_that_was_cut_off_is_one(text: str) -> None:
+    assert explain_error(text)[0].code == "broken-response-body"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The stop sign should not be ignored: top_p must go, said the metadata of the store, which can not be.",
+        "I wrote a class whose argument is not allowed to be None",
+    ],
+)
+def test_prose_without_a_status_is_no_refusal(text: str) -> None:
+    assert explain_error(text) == ()
