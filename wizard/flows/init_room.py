@@ -4,7 +4,7 @@ unless somebody wants it all the same."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wizard.clients.fit import holds_first_request
 from wizard.clients.spec import ClientSpec
@@ -39,16 +39,20 @@ def say_left_out(screen: Screen, specs: Sequence[ClientSpec], room: int) -> None
 
 def nobody_answers(specs: Sequence[ClientSpec], room: int, *, written: bool = False) -> Problem:
     """That none of the clients that were to be set up can get an answer. written: their files are, all the same."""
-    advice = t("Take a model with a larger context, or a gateway; `--client` writes a client's files all the same.")
-    if written:
-        advice = t("Take a model with a larger context, or a gateway; then run `llm-setup init` again.")
-    return Problem(
+    problem = Problem(
         "no-client-answers",
         t("None of the clients gets an answer in this context: {clients}.", clients=titles(specs)),
         t("System prompt and tool descriptions of the client take their room before the first word of yours."),
         (f"max_model_len {room}",),
-        Fix(advice, more_room(specs)),
+        Fix(
+            t("Take a model with a larger context, or a gateway; `--client` writes a client's files all the same."),
+            more_room(specs),
+        ),
     )
+    if not written:
+        return problem
+    advice = t("Take a model with a larger context, or a gateway; then run `llm-setup init` again.")
+    return replace(problem, fix=Fix(advice, more_room(specs)))
 
 
 def way_on() -> str:
