@@ -393,6 +393,6 @@ def _stream_spoken(events: tuple[Event, ...], wire: Wire) -> Spoken | None:
 
 
 def excerpt(text: str, limit: int = 200) -> str:
-    """The text on one line, without keys, shortened, for evidence: a key that is cut first is no longer known as one."""
+    """The text on one line, without keys, shortened, for evidence: a key cut first is not known as one."""
     flat = redact(" ".join(text[: limit * 4 + _LONGEST_KEY].split()))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"

@@ -99,12 +99,8 @@ def test_a_short_command_in_a_text_is_on_one_line(text: str, width: int) -> None
 
 
 def test_a_long_command_in_a_text_does_not_glue_what_follows_it() -> None:
-    text = "Run `llm-setup serve qwen3-8b --port 8000 --yes` then ask it with `llm-setup doctor` once."
-    assert wrap(text, 30) == [
-        "Run `llm-setup serve qwen3-8b",
-        "--port 8000 --yes` then ask it",
-        "with `llm-setup doctor` once.",
-    ]
+    text = "Run `llm-setup serve qwen3-8b --port 8000` or then `llm-setup init` now."
+    assert wrap(text, 32) == ["Run `llm-setup serve qwen3-8b", "--port 8000` or then", "`llm-setup init` now."]
 
 
 def test_a_head_that_leaves_no_room_is_a_line_of_its_own() -> None:
