@@ -30,11 +30,11 @@ def command(app: App, name: str, fallback: str) -> int:
         name = questions.choose("NAME", t("Which endpoint shall the clients use?"), choices, recommended)
     profile = choose_profile(app.world, app.screen, name, fallback, dry_run=app.dry_run)
     # Moving back and forth is what the command is for, and every step can be undone: the name is the answer.
-    results = use_profile(app.world, app.screen, profile, yes=True, dry_run=app.dry_run)
+    results, doubt = use_profile(app.world, app.screen, profile, yes=True, dry_run=app.dry_run)
     if app.screen.as_json:
         app.screen.document(
             {
-                "status": "ok",
+                "status": "warning" if doubt else "ok",
                 "active": profile.name,
                 "base_url": profile.openai_base_url,
                 "model": profile.model,

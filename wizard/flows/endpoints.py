@@ -12,7 +12,7 @@ from wizard.effects.world import World
 from wizard.endpoint.discover import UrlForms, anthropic_roots, has_messages, judge_candidate, url_forms
 from wizard.endpoint.exchange import HttpFailure, HttpReply, HttpRequest
 from wizard.endpoint.model import Capability, Endpoint
-from wizard.endpoint.presets import all_presets
+from wizard.endpoint.presets import Preset, all_presets, find_preset
 from wizard.endpoint.replies import judge_models
 from wizard.endpoint.requests import auth_headers, models_request
 from wizard.endpoint.urls import without_version
@@ -207,10 +207,8 @@ def observe_and_doubt(
     if seen.forms.pasted:
         say_pasted(screen, seen.forms.pasted)
     endpoint = seen.endpoint(options.model or seen.forms.model or only_model(seen.names, seen.unproved), key)
-    known = seen.forms.preset
     doubt = ""
-    # Where a service is documented to list no models, that it lists none says nothing.
-    if seen.unproved and (known is None or "models" in known.speaks or seen.failure is not None):
+    if seen.unproved and not (seen.failure is None and _lists_none(seen.forms.preset)):
         doubt = _unlisted(endpoint, seen.unproved, failed=seen.failure is not None, key_refused=seen.key_refused)
     elif seen.models is not None:
         doubt = _missing(endpoint, seen.names)
@@ -222,14 +220,37 @@ def observe_and_doubt(
 def find_doubt(world: World, endpoint: Endpoint, *, direct: bool = False) -> str:
     """What speaks against a client's getting an answer from a known endpoint, by one question for its models; empty:
     nothing does. direct: past any proxy of the environment."""
-    reply = world.http.send(replace(models_request(endpoint, timeout_s=_PROBE_CONNECT_TIMEOUT_S), trust_env=not direct))
+    reply = _ask_known(world, endpoint, direct)
     judged = judge_models(reply)
     if judged.ok:
         return _missing(endpoint, tuple(judged.value))
-    if isinstance(reply, HttpReply) and reply.status == 404:
-        return ""  # some gateways list no models
+    if _says_nothing(endpoint, reply):
+        return ""
     refused = isinstance(reply, HttpReply) and reply.status in (401, 403)
     return _unlisted(endpoint, judged.detail, failed=isinstance(reply, HttpFailure), key_refused=refused)
+
+
+def answers(world: World, endpoint: Endpoint, *, direct: bool = False) -> bool:
+    """Whether the endpoint lists its models, or at least answers the key and path as a server does. direct: past any
+    proxy of the environment."""
+    reply = _ask_known(world, endpoint, direct)
+    return judge_models(reply).ok or _says_nothing(endpoint, reply)
+
+
+def _ask_known(world: World, endpoint: Endpoint, direct: bool) -> HttpReply | HttpFailure:
+    return world.http.send(replace(models_request(endpoint, timeout_s=_PROBE_CONNECT_TIMEOUT_S), trust_env=not direct))
+
+
+def _says_nothing(endpoint: Endpoint, reply: HttpReply | HttpFailure) -> bool:
+    """Whether a reply that is no list of models says nothing, since some gateways and services have none."""
+    if isinstance(reply, HttpFailure):
+        return False
+    return reply.status in (404, 405) or _lists_none(find_preset(endpoint.openai_base_url))
+
+
+def _lists_none(preset: Preset | None) -> bool:
+    """Whether a known service is documented to list no models."""
+    return preset is not None and "models" not in preset.speaks
 
 
 def _unlisted(endpoint: Endpoint, why: str, *, failed: bool, key_refused: bool) -> str:

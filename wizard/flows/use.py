@@ -5,18 +5,13 @@ from __future__ import annotations
 from wizard.effects.edits import Change
 from wizard.effects.files import PRIVATE_MODE
 from wizard.effects.world import World
-from wizard.endpoint import requests
-from wizard.endpoint.exchange import HttpReply
-from wizard.endpoint.model import Endpoint, Profile
-from wizard.endpoint.replies import judge_models
+from wizard.endpoint.model import Profile
 from wizard.flows.clients import Applied, Confirm, applied_targets, apply_plans, edit_store
-from wizard.flows.endpoints import find_doubt
+from wizard.flows.endpoints import answers, find_doubt
 from wizard.flows.profiles import active_profile, resolve_key
 from wizard.i18n import t
 from wizard.problems import usage_error
 from wizard.ui.screen import Screen
-
-_ANSWER_TIMEOUT_S = 5.0
 
 
 def choose_profile(world: World, screen: Screen, name: str, fallback: str, *, dry_run: bool = False) -> Profile:
@@ -39,20 +34,13 @@ def choose_profile(world: World, screen: Screen, name: str, fallback: str, *, dr
         raise usage_error("profile-missing", t("Name a profile."), t("Profiles:"), "llm-setup profiles list")
     if fallback:
         other = active_profile(world, fallback)
-        if other is not None and not answers(world, profile.endpoint(resolve_key(world, profile))):
+        endpoint = profile.endpoint(resolve_key(world, profile))
+        if other is not None and not answers(world, endpoint, direct=bool(profile.server)):
             screen.step(
                 "warning", t("`{name}` does not answer; `{other}` is used.", name=profile.name, other=other.name)
             )
             return other
     return profile
-
-
-def answers(world: World, endpoint: Endpoint) -> bool:
-    """Whether the endpoint lists its models, or at least answers the key and path as a server does."""
-    reply = world.http.send(requests.models_request(endpoint, timeout_s=_ANSWER_TIMEOUT_S))
-    if not isinstance(reply, HttpReply):
-        return False
-    return judge_models(reply).ok or reply.status == 404  # some gateways list no models
 
 
 def use_profile(
@@ -63,9 +51,9 @@ def use_profile(
     yes: bool = False,
     dry_run: bool = False,
     confirm: Confirm | None = None,
-) -> tuple[Applied, ...]:
+) -> tuple[tuple[Applied, ...], str]:
     """Move the applied clients and the active profile, in one transaction. What speaks against an answer there, by one
-    question that costs nothing, is said: the switch stands all the same."""
+    question that costs nothing, is said and returned (empty: nothing): the switch stands all the same."""
 
     def activation() -> tuple[Change, ...]:
         before, after = world.profiles.activated(profile.name)
@@ -84,6 +72,7 @@ def use_profile(
         also=activation,
     )
     declined = any(result.status == "would-apply" for result in results)
+    doubt = ""
     if not dry_run and not declined:
         doubt = find_doubt(world, endpoint, direct=bool(profile.server))
         if doubt:
@@ -93,4 +82,4 @@ def use_profile(
         )
         if doubt:
             screen.line(t("What it may be, and what to do: {command}", command="llm-setup doctor"))
-    return results
+    return results, doubt

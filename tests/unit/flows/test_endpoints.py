@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from wizard.endpoint.model import Endpoint, Profile
 from wizard.flows import endpoints
-from wizard.flows.endpoints import EndpointOptions, find_lacking, observe_endpoint, observe_url
+from wizard.flows.endpoints import EndpointOptions, find_doubt, find_lacking, observe_endpoint, observe_url
+from wizard.flows.use import choose_profile
 from wizard.problems import ProblemError
 from wizard.secret import Secret
 
@@ -174,3 +176,35 @@ def test_nothing_is_said_where_the_form_was_proved_or_nobody_was_asked(
     observe_endpoint(world, screen, EndpointOptions(base_url=root), KEY)
     observe_endpoint(world, screen, EndpointOptions(base_url="http://127.0.0.1:9", model="m", offline=True), KEY)
     assert shown() == ""
+
+
+def test_a_server_of_its_own_is_asked_past_the_proxy_before_a_fallback_is_taken(
+    world: Any, screen: Any, tiny_endpoint: Any, make_vllm_like: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_vllm_like(tiny_endpoint, key="")
+    tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (200, {"data": [{"id": "m"}]})
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name, url, server in (("good", f"{tiny_endpoint.url}/v1", "good"), ("other", "http://other.test/v1", "")):
+        world.profiles.put(Profile(name, url, None, "m", server=server), activate=False)
+    assert choose_profile(world, screen, "good", "other").name == "good"
+
+
+@pytest.mark.parametrize(("status", "doubted"), [(404, False), (405, False), (500, True), (401, True)])
+def test_a_gateway_that_has_no_list_of_models_is_not_doubted(
+    world: Any, tiny_endpoint: Any, status: int, doubted: bool
+) -> None:
+    tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (status, {"error": "none"})
+    doubt = find_doubt(world, Endpoint("x", f"{tiny_endpoint.url}/v1", None, "m", KEY))
+    assert bool(doubt) == doubted
+
+
+def test_a_service_documented_to_list_no_models_is_not_doubted(
+    world: Any, tiny_endpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_endpoint.routes["GET /v1/models"] = lambda headers, body: (400, {"error": "none"})
+    silent = next(preset for preset in endpoints.all_presets() if "models" not in preset.speaks)
+    monkeypatch.setattr(endpoints, "find_preset", lambda url: silent)
+    assert not find_doubt(world, Endpoint("x", f"{tiny_endpoint.url}/v1", None, "m", KEY))
