@@ -73,7 +73,7 @@ def test_without_colour_no_colour_is_sent(on_terminal: Any, machine: Any, more: 
 
 
 def test_where_no_terminal_is_nothing_moves(llm_setup: Any, machine: Any) -> None:
-    done = llm_setup("init", "--yes", "--vllm", str(machine.vllm), "--client", "codex")
+    done = llm_setup("init", "--yes", "--vllm", str(machine.vllm), "--client", "cline")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\r" not in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
