@@ -182,22 +182,20 @@ class SecretStore:
             return None
         if self._keyring() and not self._trouble:
             return None
-        return self._unavailable(
+        return self._unavailable(name)
+
+    def _unavailable(self, name: str) -> Problem:
+        off = t("LLM_SETUP_KEYRING is off, or LLM_SETUP_HOME is set")
+        why = off if self._off else self._trouble or t("there is none in this session")
+        return Problem(
+            "keyring-unavailable",
             t("The key `{name}` is in the system keyring, which does not give it.", name=name),
+            t("A keyring belongs to a desktop session: it may be locked, or out of reach over SSH and in containers."),
+            (why,),
             Fix(
                 t("Unlock the keyring and run the command again; or enter the key again, to be kept in a file."),
                 ("export LLM_SETUP_KEYRING=off",),
             ),
-        )
-
-    def _unavailable(self, what: str, fix: Fix) -> Problem:
-        off = t("LLM_SETUP_KEYRING is off, or LLM_SETUP_HOME is set")
-        return Problem(
-            "keyring-unavailable",
-            what,
-            t("A keyring belongs to a desktop session: it may be locked, or out of reach over SSH and in containers."),
-            (off if self._off else self._trouble or t("there is none in this session"),),
-            fix,
         )
 
     def forget(self, name: str) -> Problem | None:
@@ -209,18 +207,20 @@ class SecretStore:
         if self._take_out_of_ring(name):
             self._remember(name, kept=False)
         elif name in self._remembered():
-            left = self._unavailable(
-                t("The key `{name}` stays in the system keyring, which does not let go of it.", name=name),
-                Fix(
+            left = replace(
+                self._unavailable(name),
+                what=t("The key `{name}` stays in the system keyring, which does not let go of it.", name=name),
+                fix=Fix(
                     t(
                         "Once the keyring is unlocked, delete its entry `{name}` of `{service}` there.",
                         name=name,
                         service=SERVICE,
                     )
                 ),
+                severity="warning",
             )
         self._drop(name)
-        return replace(left, severity="warning") if left else None
+        return left
 
     def _take_out_of_ring(self, name: str) -> bool:
         """Whether the keyring answered, and has the key no more."""
