@@ -211,12 +211,16 @@ def test_a_server_here_takes_no_name_of_another_endpoint_unasked(
 
 def test_what_a_client_lacks_on_this_server_is_the_last_word_on_its_files(llm_setup: Any, another: Any) -> None:
     vllm_like(another, key=KEY, model="tiny", context=8192)
-    done = llm_setup("init", "--yes", "--base-url", another.url, "--client", "codex", "--client", "shell")
+    argv = ("init", "--yes", "--base-url", another.url, "--client", "codex", "--client", "shell")
+    # No agent is left that answers; with one it is a warning.
+    assert llm_setup(*argv).returncode == 1
+    done = llm_setup(*argv, "--client", "cline")
     assert done.returncode == 0, done.stderr
-    _, _, after = done.stdout.partition("Codex CLI: written")
+    _, _, after = done.stdout.partition("Cline: written")
     told, _, last = after.partition("What now")
     # It was named, so that its files are written all the same.
-    assert re.search(r"Codex CLI: .*files are written", told), told
-    assert "$ llm-setup models --for codex\n" in told
+    assert re.search(r"Codex CLI: .*files are written, but no answer comes here", told), told
+    assert re.search(r"Cline: .*too small for real work", told), told
+    assert "$ llm-setup models --for codex --for cline\n" in told
     assert " Shell\n" in told.partition("Which clients answer here")[2]
     assert "llm-setup doctor" in last
