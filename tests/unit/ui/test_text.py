@@ -57,6 +57,11 @@ def test_a_word_that_is_longer_than_the_line_is_not_cut() -> None:
     assert wrap("a http://127.0.0.1:8000/v1 b", 10) == ["a", "http://127.0.0.1:8000/v1", "b"]
 
 
+@pytest.mark.parametrize("width", [0, 1])
+def test_a_terminal_without_width_gets_a_word_a_line(width: int) -> None:
+    assert wrap("a `b c` d", width) == ["a", "`b", "c`", "d"]
+
+
 def test_paragraphs_of_help_are_kept_and_line_ends_in_chinese_are_no_blanks() -> None:
     assert wrap_text("一二\n三\n\nfour\nfive", 20, "  ", "  ", preserve_paragraphs=True) == "  一二三\n\n  four five"
 
