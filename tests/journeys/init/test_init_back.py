@@ -21,6 +21,7 @@ def test_back_at_every_question_of_the_road_here(on_terminal: Any, machine: Any,
     terminal.sees("Go on?", "Take another model", "Back").enter()
     terminal.sees("all the same?", "Esc to go back").enter()
     terminal.sees("Write these files?", "Esc to go back").escape()
+    terminal.sees("all the same?", "Esc to go back").escape()
     started = machine.record["pid"]
     assert not (home / ".claude").exists()
     terminal.sees("Go on?", "Take another model", "Back").enter()
