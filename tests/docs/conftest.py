@@ -96,7 +96,8 @@ def desk(place: Place, endpoint: TinyEndpoint, known_profiles: Path) -> Desk:  #
 
 
 @pytest.fixture
-def server(place: Place) -> None:  # noqa: F811
-    """A server `local` that runs, as after the tutorial's first step."""
+def server(place: Place, desk: Desk) -> None:  # noqa: F811
+    """A server `local` that runs, as after the tutorial's first step, with the profile of that name."""
+    assert place.run("profiles", "remove", "local", "--yes").returncode == 0
     started = place.serve()
     assert started.returncode == 0, started.stderr
