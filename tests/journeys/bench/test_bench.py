@@ -182,7 +182,8 @@ def test_without_any_endpoint_the_missing_flag_is_named(bench: Run) -> None:
 def test_the_table_is_for_people_and_the_key_for_nobody(bench: Run) -> None:
     ran = bench(FAST, *EIGHT, plain=True, env={"LLM_SETUP_API_KEY": "sk-0123456789abcdef"})
     assert ran.code == 0
-    table = ran.out.split("requests/s")[0].splitlines()
+    # Sentences are broken by the terminal, and are whole where there is none.
+    table = [line for line in ran.out.split("requests/s")[0].splitlines() if not line.startswith("  !")]
     assert any("between" in line for line in table)
     assert max(map(len, table)) <= 80
     assert "sk-0123456789abcdef" not in ran.out + ran.err

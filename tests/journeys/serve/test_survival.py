@@ -36,7 +36,7 @@ def _server_pid(place: Place) -> int:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("victim", ["wizard", "server", "both"])
-def test_status_and_serve_are_right_after_a_kill_at_a_random_moment(place: Place, victim: str, temporary: Path) -> None:
+def test_status_and_serve_are_right_after_a_kill_at_a_random_moment(place: Place, victim: str) -> None:
     moments = random.Random(victim)
     for _ in range(MOMENTS):
         starting = place.start("serve", "--detach", "--vllm", str(place.vllm), standin="slow")

@@ -105,7 +105,7 @@ def test_ctrl_c_leaves_no_server_and_keeps_what_was_tried(place: Any) -> None:
 
 
 def test_the_budget_ends_a_search_and_a_larger_one_goes_on(place: Any) -> None:
-    ran = place.tune("--budget", "1s")
+    ran = place.tune("--budget", "0.1s")
     assert "the time is used up" in ran.stdout
     assert len(place.record["trials"]) == 1
     assert place.tune("--budget", "1h", "--trials", "2").returncode == 0
