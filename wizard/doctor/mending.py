@@ -161,7 +161,7 @@ def plan_server_mend(seen: Observations, findings: Iterable[Problem]) -> ServerM
         # Its log says what to change; the flow reads the remedies from there.
         told = errors & {"server-not-ready", *(finding.code for finding in server.log_findings)}
         return ServerMend(server.name, Remedy(), tuple(sorted(told))) if told else None
-    changes = [*_tool_flags(server, errors), *_window_flags(seen, server, errors)]
+    changes = [*_tool_flags(server, errors), *_window_flags(seen, errors)]
     codes = tuple(code for code in _MENDED_BY_FLAGS if code in errors)
     return ServerMend(server.name, Remedy(tuple(changes)), codes) if changes else None
 
@@ -185,7 +185,7 @@ def _tool_flags(server: ServerSeen, errors: set[str]) -> Iterator[FlagChange]:
     yield FlagChange("--tool-call-parser", parser)
 
 
-def _window_flags(seen: Observations, server: ServerSeen, errors: set[str]) -> Iterator[FlagChange]:
+def _window_flags(seen: Observations, errors: set[str]) -> Iterator[FlagChange]:
     target = seen.target
     assert target is not None
     if not errors & {"context-length-exceeded", "max-tokens-too-large"}:

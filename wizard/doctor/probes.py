@@ -231,7 +231,7 @@ def root_of(url: str) -> str:
 # ---- first round -------------------------------------------------------------------------------------------------
 
 
-def plan_first(target: Target, spot: Spot, *, proxied: bool) -> Iterator[Probe]:
+def plan_first(spot: Spot, *, proxied: bool) -> Iterator[Probe]:
     """The client's own question and what surrounds it. proxied: the environment sends this URL through a proxy."""
     base, wire = spot.base, spot.wire
     root = root_of(base)
@@ -440,7 +440,7 @@ def plan_behaviour(target: Target, spot: Spot) -> Iterator[Probe]:
     if spot.wire == "chat":
         yield from _plan_chat(target, spot)
     elif spot.wire == "responses":
-        yield from _plan_responses(target, spot)
+        yield from _plan_responses(spot)
     else:
         yield from _plan_messages(target, spot)
 
@@ -494,7 +494,7 @@ _CALL = {
 _CALL_ANSWER = {"role": "tool", "tool_call_id": "call_doctor01", "content": "21 degrees"}
 
 
-def _plan_responses(target: Target, spot: Spot) -> Iterator[Probe]:
+def _plan_responses(spot: Spot) -> Iterator[Probe]:
     url = url_of(spot.base, "responses")
     body = hello_body(spot.model, "responses")
     developer = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "You are brief."}]}

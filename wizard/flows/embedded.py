@@ -64,7 +64,7 @@ def _ensured(world: World, screen: Screen, runtime: Runtime) -> EmbeddedModel:
     if cached:
         screen.step("ok", t("{model} is in the hub's cache", model=embedded.MODEL_ID))
         return plan_embedded(str(cached), template, "cache")
-    check_disk(world, world.paths.models, embedded.NEEDED_GIB, t("the model {model}", model=embedded.MODEL_ID))
+    check_disk(world.paths.models, embedded.NEEDED_GIB, t("the model {model}", model=embedded.MODEL_ID))
     if _hub_answers(world):
         fetched = _from_hub(world, screen, runtime)
         if fetched:

@@ -62,7 +62,7 @@ def install_runtime(
     screen.title(t("Install vLLM {version} ({build} build)", version=version, build=choice.build))
     screen.step("info", choice.reason)
     needed = max(1.0, install_plan.NEEDED_GIB[choice.build] - folder_size_gib(folder))
-    check_disk(world, folder, needed, t("vLLM's {build} build", build=choice.build))
+    check_disk(folder, needed, t("vLLM's {build} build", build=choice.build))
     plan = plan_install(choice.build, str(folder), _tools(world, choice.build), version, choice.variant)
     with writable(folder.parent), installing(folder):
         return _complete(world, folder) or _install(world, screen, plan)
@@ -188,7 +188,7 @@ def _install(world: World, screen: Screen, plan: InstallPlan) -> Runtime:
             _first_that_works(log, plan, plan.environments, t("make the environment"))
         _first_that_works(log, plan, plan.attempts, t("install"))
         _mend(world, log, plan)
-        probed = _verify(world, screen, log, plan)
+        probed = _verify(world, log, plan)
     finally:
         log.close()
     world.files.write_bytes(
@@ -241,7 +241,7 @@ def _mend(world: World, log: _InstallLog, plan: InstallPlan) -> None:
             world.files.write_bytes(target / name, text.encode())
 
 
-def _verify(world: World, screen: Screen, log: _InstallLog, plan: InstallPlan) -> Probed:
+def _verify(world: World, log: _InstallLog, plan: InstallPlan) -> Probed:
     """The proof: the right torch, and both packages import (which the metadata alone does not say)."""
     python = venv_python(Path(plan.folder))
     probed = probe_python(world, python)

@@ -31,7 +31,7 @@ def free_gib(folder: Path) -> float | None:
     return None
 
 
-def check_disk(world: World, folder: Path, needed_gib: float, what: str) -> None:
+def check_disk(folder: Path, needed_gib: float, what: str) -> None:
     """Raise a problem where the disk has less room than is needed; nothing was written until then."""
     free = free_gib(folder)
     if free is not None and free < needed_gib:

@@ -100,7 +100,7 @@ class Prober:
         spot = spot_of(target, self._limits.timeout_s)
         with ThreadPoolExecutor(_WORKERS) as pool:
             looking = pool.submit(self._look, parts.scheme, parts.hostname, port)
-            first = self._send(pool, probes.plan_first(target, spot, proxied=way.proxy is not None))
+            first = self._send(pool, probes.plan_first(spot, proxied=way.proxy is not None))
             network = replace(
                 looking.result(), proxy=ProxyRoute(_without_password(way.proxy), way.variable, way.bypass)
             )
@@ -239,7 +239,7 @@ def estimate_cost(target: Target, limits: Limits) -> tuple[int, int]:
     if limits.cheap or is_local(host):
         return 0, 0
     spot = spot_of(target, limits.timeout_s)
-    planned = [*probes.plan_first(target, spot, proxied=False), *probes.plan_behaviour(target, spot)]
+    planned = [*probes.plan_first(spot, proxied=False), *probes.plan_behaviour(target, spot)]
     # Of a model that thinks the short answer is empty, and it is asked once more.
     planned += probes.plan_roomy(spot)
     if limits.full:

@@ -441,7 +441,7 @@ def parse_model_config(
         mtp_layers=text.count(
             "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0
         ),
-        quantization=parse_quantization(model, text.config, quantization_file),
+        quantization=parse_quantization(text.config, quantization_file),
         checkpoint_bytes=checkpoint_bytes,
         has_chat_template=has_chat_template,
         needs_remote_code="auto_map" in config,

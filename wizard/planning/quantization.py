@@ -64,9 +64,7 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 4096 else None
 
 
-def parse_quantization(
-    model: str, config: Mapping[str, Any], separate: Mapping[str, Any] | None = None
-) -> Quantization | None:
+def parse_quantization(config: Mapping[str, Any], separate: Mapping[str, Any] | None = None) -> Quantization | None:
     """What `quantization_config` (or `compression_config`, or a separate file) says; None for plain weights.
 
     Names as vLLM 0.32 resolves them (config/model.py `_parse_quant_hf_config`).

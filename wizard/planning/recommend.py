@@ -183,7 +183,7 @@ def _choose_gpu(
     if len(gpus) > 1:
         _note_split(outcome.knobs, len(gpus), notes, warnings)
     warnings += [*base.draft.warnings, *_unread_version(version)]
-    _warn_about(machine, facts, intent, outcome, warnings)
+    _warn_about(machine, facts, outcome, warnings)
     return Choice(outcome, auto, notes, tuple(warnings))
 
 
@@ -283,7 +283,7 @@ def _batched(intent: Intent, knobs: Knobs, gpu_name: str, notes: dict[str, str])
     return replace(knobs, max_num_batched_tokens=tokens, max_num_seqs=seqs)
 
 
-def _eased(intent: Intent, knobs: Knobs, notes: dict[str, str]) -> Iterator[Knobs]:
+def _eased(intent: Intent, knobs: Knobs) -> Iterator[Knobs]:
     """The same settings, then ever thriftier ones; only flags that nobody pinned are touched."""
     yield knobs
     if intent.pinned("--max-num-seqs") is None and knobs.max_num_seqs > 32:
@@ -340,7 +340,7 @@ def _best_of(facts: ModelFacts, intent: Intent, candidates: list[Knobs], notes: 
     if pinned_length(intent) is not None:
         return next((one for one in tried if one[0].starts), tried[-1])
     for knobs in candidates[-1:]:
-        for eased in _eased(intent, knobs, notes):
+        for eased in _eased(intent, knobs):
             outcome = _with_length(facts, intent, eased)
             tried.append(outcome)
             if _good_enough(facts, intent, outcome[0]):
@@ -383,7 +383,7 @@ def _note_split(knobs: Knobs, count: int, notes: dict[str, str], warnings: list[
         )
 
 
-def _warn_about(machine: Machine, facts: ModelFacts, intent: Intent, outcome: Outcome, warnings: list[str]) -> None:
+def _warn_about(machine: Machine, facts: ModelFacts, outcome: Outcome, warnings: list[str]) -> None:
     knobs = outcome.knobs
     if machine.wsl:
         warnings.append(t("Under WSL2 the GPU's free memory is not exact; the cache may come out larger or smaller."))

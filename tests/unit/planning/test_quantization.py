@@ -41,28 +41,26 @@ from wizard.planning.quantization import parse_quantization, reader_of
 def test_each_method_is_recognised_with_its_widths(
     section: dict[str, Any], method: str, bits: float, activation: int
 ) -> None:
-    found = parse_quantization("acme/model", {"quantization_config": section})
+    found = parse_quantization({"quantization_config": section})
     assert found is not None
     assert (found.method, found.weight_bits, found.activation_bits) == (method, bits, activation)
 
 
 def test_a_checkpoint_with_scales_for_its_cache_says_so() -> None:
     section = {"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}
-    found = parse_quantization("acme/model", {"quantization_config": section})
+    found = parse_quantization({"quantization_config": section})
     assert found is not None
     assert found.kv_cache_dtype == "fp8"
 
 
 @pytest.mark.parametrize("section", [None, {}, [], "fp8", {"bits": "four"}, {"quant_method": ""}])
 def test_nonsense_counts_as_plain_weights(section: Any) -> None:
-    found = parse_quantization("acme/model", {"quantization_config": section})
+    found = parse_quantization({"quantization_config": section})
     assert found is None or found.weight_bits is None
 
 
 def test_a_file_beside_the_configuration_counts_too() -> None:
-    found = parse_quantization(
-        "acme/model", {}, {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
-    )
+    found = parse_quantization({}, {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}})
     assert found is not None
     assert (found.method, found.kv_cache_dtype) == ("modelopt_fp4", "fp8")
 

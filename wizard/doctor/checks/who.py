@@ -62,7 +62,7 @@ def key_accepted(seen: Observations) -> Verdict:
     if skipped is not None:
         return skipped
     reach = judge_reach(seen)
-    refused = _refused(seen, reach)
+    refused = _refused(reach)
     if refused is None:
         return _other_style(seen, reach, target)
     saw = (evidence(refused), *_around(seen))
@@ -149,7 +149,7 @@ def key_accepted(seen: Observations) -> Verdict:
     )
 
 
-def _refused(seen: Observations, reach: Reach) -> Seen | None:
+def _refused(reach: Reach) -> Seen | None:
     """The reply that refuses the key, at the place where the API is."""
     candidates = [reach.main, *reach.tried.values()]
     if reach.base is not None and reach.base in reach.tried:
