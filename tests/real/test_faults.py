@@ -200,7 +200,9 @@ def test_a_proxy_that_holds_the_stream_back_is_named_first(
     inner = f"location / {{ proxy_pass {patient.server.root}; proxy_buffering off; }}"
     with nginx(program, tmp_path / "inner", inner) as middle:
         outer = f"location / {{ proxy_pass {middle}; {way} }}"
-        with nginx(program, tmp_path / "outer", outer) as root, slowed(engine_processes(workshop.folder / "wizard")):
+        # Where nothing is held back the engine works as ever: one that is stopped again and again stutters by itself.
+        engine = engine_processes(workshop.folder / "wizard") if codes else []
+        with nginx(program, tmp_path / "outer", outer) as root, slowed(engine):
             assert patient.examine(base_url=f"{root}/v1", client="continue") == codes
 
 
