@@ -84,6 +84,13 @@ class ReaderGoneError(Exception):
     """Whoever read our output (`| head`) has gone, and has what it wanted. No OSError: click ends those its own way."""
 
 
+def move_away(path: object) -> str:
+    """The command that moves a file away, so that it is there to be mended."""
+    import shlex  # most commands show no problem
+
+    return shlex.join(("mv", str(path), f"{path}.broken"))
+
+
 def usage_error(code: str, what: str, fix: str = "", *commands: str, why: str = "") -> ProblemError:
     """A problem with how a command was called (exit code 2)."""
     return ProblemError(Problem(code, what, why, fix=Fix(fix, commands) if fix or commands else None), ExitCode.USAGE)

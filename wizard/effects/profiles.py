@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from wizard.effects.files import Files
 from wizard.effects.lock import locked
 from wizard.endpoint.model import CAPABILITIES, Capability, EndpointKind, Profile
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError
+from wizard.problems import Fix, Problem, ProblemError, move_away
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class ProfileStore:
                     saw=(f"{self.path}: {error}",),
                     fix=Fix(
                         t("Mend the file, or move it away to start with no profiles."),
-                        (shlex.join(("mv", str(self.path), f"{self.path}.broken")),),
+                        (move_away(self.path),),
                     ),
                 )
             ) from error

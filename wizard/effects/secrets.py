@@ -13,7 +13,7 @@ from typing import Any
 from wizard.effects.files import Files
 from wizard.effects.lock import locked
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError
+from wizard.problems import Fix, Problem, ProblemError, move_away
 from wizard.secret import Secret, redact
 
 SERVICE = "llm-setup"
@@ -104,7 +104,7 @@ class SecretStore:
                     "state-file-broken",
                     t("The file of keys does not parse; it was left as it is."),
                     saw=(str(self._path),),
-                    fix=Fix(t("Move it away and enter the keys again."), (f"mv '{self._path}' '{self._path}.broken'",)),
+                    fix=Fix(t("Move it away and enter the keys again."), (move_away(self._path),)),
                 )
             ) from error
 

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import secrets
-import shlex
 import shutil
 import sys
 import time
@@ -25,7 +24,7 @@ from wizard.effects.files import Files
 from wizard.effects.processes import Processes
 from wizard.effects.serverlog import cut_path
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError
+from wizard.problems import Fix, Problem, ProblemError, move_away
 from wizard.serving.record import ServerRecord, parse_record
 
 ROTATED_LOGS = 3
@@ -86,7 +85,7 @@ class ServerStore:
                     saw=(f"{self._path(name, 'json')}: {error}",),
                     fix=Fix(
                         t("Move it away. A server that still runs then has to be stopped by its pid."),
-                        (shlex.join(("mv", str(self._path(name, "json")), f"{self._path(name, 'json')}.broken")),),
+                        (move_away(self._path(name, "json")),),
                     ),
                 )
             ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wizard.effects.world import World
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError
+from wizard.problems import Fix, Problem, ProblemError, move_away
 from wizard.tuning.settings import Settings, parse_settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def read_settings(world: World, name: str) -> Settings | None:
                 "settings-file-broken",
                 t("The settings of server `{name}` are not right; they were left as they are.", name=name),
                 saw=(f"{path}: {error}",),
-                fix=Fix(t("Mend the file, or move it away."), (f"mv '{path}' '{path}.broken'",)),
+                fix=Fix(t("Mend the file, or move it away."), (move_away(path),)),
             )
         ) from error
 

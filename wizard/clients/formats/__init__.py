@@ -15,7 +15,7 @@ from wizard.clients.formats.lines import BrokenBlock, edit_dotenv, parse_dotenv,
 from wizard.clients.formats.ops import Conflict, Op, overlay, plan_merge, plan_undo, same
 from wizard.clients.formats.text import FileText, decode, line_of
 from wizard.i18n import t
-from wizard.problems import Fix, Problem, ProblemError
+from wizard.problems import Fix, Problem, ProblemError, move_away
 
 JSONS = ("json", "json-comments", "jsonc")
 
@@ -29,7 +29,7 @@ def _broken(path: FilePath, detail: str) -> ProblemError:
             t("The file `{path}` does not parse; it was left as it is.", path=path),
             t("Writing into a file that nobody can read could lose what is in it."),
             (f"{path}: {detail}",),
-            Fix(t("Correct the file or move it away, then run the command again."), (f"mv '{path}' '{path}.broken'",)),
+            Fix(t("Correct the file or move it away, then run the command again."), (move_away(path),)),
         )
     )
 
