@@ -15,6 +15,7 @@ A test that shows a key because that is what it tests says so: `@pytest.mark.sho
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import itertools
 import json
@@ -24,7 +25,7 @@ import shutil
 import signal
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -43,15 +44,22 @@ _NO_KEYS = ("no-key-needed",)
 _NEVER_WITH_A_KEY = re.compile(r"(\.(log|jsonl|html|svg)(\.\d+)?|/logs/.*)$")
 
 
-def _load_watched() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("leak_watch", _SITE / "sitecustomize.py")
+@functools.cache
+def _load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-watched = _load_watched()
+@pytest.fixture(scope="session")
+def load_script() -> Callable[[str], ModuleType]:
+    """`load_script("messages")`: scripts/messages.py as a module, which is in no package; once for all tests."""
+    return lambda name: _load(Path(name).name, Path(__file__).parents[1] / "scripts" / f"{name}.py")
+
+
+watched = _load("leak_watch", _SITE / "sitecustomize.py")
 
 # Where the suite was started by `nohup`, programs below it would not hear a terminal close.
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -4,8 +4,8 @@ They are recorded by scripts/record_tutorial.py.
 """
 
 import functools
-import importlib.util
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
@@ -67,21 +67,15 @@ def titles(picture: Path) -> list[str]:
     return [said for text in texts if (said := (text.text or "").replace("\xa0", " ").strip()) != "$"]
 
 
-@functools.cache
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("messages", ROOT / "scripts" / "messages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="module")
+def sayings(load_script: Callable[[str], ModuleType]) -> Callable[[str], re.Pattern[str]]:
+    """What the program can say today in a language, without blanks; a placeholder is anything."""
+    return functools.cache(lambda language: _sayings(load_script("messages"), language))
 
 
-@functools.cache
-def sayings(language: str) -> re.Pattern[str]:
-    """What the program can say today, without blanks; a placeholder is anything."""
-    messages = script().extract_messages()
-    translated = script().translations_of(script().read_catalog(language)) if language != "en" else {}
+def _sayings(script: ModuleType, language: str) -> re.Pattern[str]:
+    messages = script.extract_messages()
+    translated = script.translations_of(script.read_catalog(language)) if language != "en" else {}
     patterns = set()
     for message in messages:
         literals = [re.sub(r"\s", "", part) for part in re.split(r"\{[^{}]*\}", translated.get(message, message))]
@@ -124,7 +118,9 @@ def test_a_picture_is_small_and_whole_and_tells_no_secret(picture: Path) -> None
 
 
 @pytest.mark.parametrize("language", PAGES)
-def test_the_program_still_says_what_the_pictures_show(language: str) -> None:
+def test_the_program_still_says_what_the_pictures_show(
+    language: str, sayings: Callable[[str], re.Pattern[str]]
+) -> None:
     """If this fails: record the pictures again, scripts/record_tutorial.py."""
     stale, told = [], 0
     for _, name in shown(PAGES[language]):

@@ -42,8 +42,7 @@ def list_command(app: App) -> int:
         )
     if not rows:
         told = t("No profile yet: llm-setup init, or llm-setup profiles add NAME --base-url URL --model ID")
-        for line in app.screen.fit(told):
-            app.screen.line(line)
+        app.screen.say(told)
     return ExitCode.FINE
 
 

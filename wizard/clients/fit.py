@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from shlex import quote
 
 from wizard.clients.spec import ClientSpec
@@ -30,6 +31,11 @@ def holds_first_request(spec: ClientSpec, room: int | None) -> bool:
     """Whether the client's own first request leaves a token for an answer in a context of `room` tokens (None: not
     known, and not held against it)."""
     return room is None or room > spec.first_request_tokens
+
+
+def models_command(names: Iterable[str]) -> str:
+    """What lists the models that have room for these clients."""
+    return " ".join(("llm-setup models", *(f"--for {name}" for name in names)))
 
 
 def judge_room(spec: ClientSpec, room: int | None) -> tuple[Problem, ...]:
@@ -62,7 +68,7 @@ def judge_room(spec: ClientSpec, room: int | None) -> tuple[Problem, ...]:
                     "Serve with a larger context, a model that has one, or take a client that needs less (aider, "
                     "Continue, pi)."
                 ),
-                (f"llm-setup models --for {spec.name}",),
+                (models_command((spec.name,)),),
             ),
             "warning",
         ),

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from wizard.doctor.observations import Wire
 from wizard.endpoint.exchange import HttpReply
-from wizard.secret import redact
+from wizard.endpoint.replies import excerpt as one_line
 
 Form = Literal["answer", "models", "error", "html", "json-string", "stream", "empty", "json", "text", "broken"]
 
 _MAX_TEXT_CHARACTERS = 20_000
-_LONGEST_KEY = 4096
 _MAX_DECODED_BYTES = 4 * 2**20
 _HTML = re.compile(
     r"\s*(?:<!--.*?-->\s*)?<(?:!doctype|html|head|body|title|center|\?xml[^>]*>\s*<(?:!doctype|html))", re.I | re.S
@@ -393,6 +392,5 @@ def _stream_spoken(events: tuple[Event, ...], wire: Wire) -> Spoken | None:
 
 
 def excerpt(text: str, limit: int = 200) -> str:
-    """The text on one line, without keys, shortened, for evidence: a key cut first is not known as one."""
-    flat = redact(" ".join(text[: limit * 4 + _LONGEST_KEY].split()))
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    """The text on one line, without keys, shortened, for evidence."""
+    return one_line(text, limit)

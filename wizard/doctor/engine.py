@@ -67,6 +67,11 @@ class Diagnosis:
     findings: tuple[Problem, ...]
     folded: tuple[tuple[str, Problem], ...] = ()
 
+    @property
+    def first_error(self) -> Problem | None:
+        """The root cause, where something stands in the way."""
+        return next((found for found in self.findings if found.severity == "error"), None)
+
 
 def all_checks() -> tuple[Check, ...]:
     """Every check of every module in `wizard.doctor.checks`, by the module's name."""

@@ -78,13 +78,14 @@ def explain_error(text: str, context: Context | None = None, url: str = "") -> t
     context: where the client ran, which decides what `localhost` meant. url: where the client was pointed, for a text
     that names no host. A text out of a server's log is judged as one.
     """
-    given = _readable(text)
-    for text in dict.fromkeys((given, " ".join(given.split()), re.sub(r"\n\s*", "", given))):
-        matches = [(row, match) for row in all_error_texts() if (match := row.pattern.search(text))]
-        if matches and not matches[0][0].generic:
-            return _explain(*matches[0], text, context, url)
-    text = given
-    matches = [(row, match) for row in all_error_texts() if (match := row.pattern.search(text))]
+    text = _readable(text)
+    usual: tuple[Problem, ...] = ()
+    for whole in dict.fromkeys((text, " ".join(text.split()), re.sub(r"\n\s*", "", text))):
+        known = next(((row, match) for row in all_error_texts() if (match := row.pattern.search(whole))), None)
+        if known is not None and not known[0].generic:
+            return _explain(*known, whole, context, url)
+        if known is not None and whole == text:
+            usual = _explain(*known, text, context, url)
     from wizard.serving.deaths import judge_log
 
     # That something failed at a server's start is no explanation of a client's text.
@@ -92,7 +93,6 @@ def explain_error(text: str, context: Context | None = None, url: str = "") -> t
     if any(problem.severity == "error" for problem in told):
         return told
     said = _said_by_server(text)
-    usual = _explain(*matches[0], text, context, url) if matches else ()
     if said is None:
         return usual or told
     others = (problem for problem in usual if problem.code != said.code)

@@ -127,14 +127,7 @@ def make_folders(folder: Path, mode: int = 0o777) -> None:
 
     What root makes in somebody's home belongs to that somebody: `sudo` must not lock the user out of it.
     """
-    missing: list[Path] = []
-    above = folder
-    while not above.exists():
-        missing.append(above)
-        if above.parent == above:  # a drive that is not there
-            break
-        above = above.parent
-    for made in reversed(missing):
+    for made in reversed(_missing(folder)):
         try:
             made.mkdir(mode=mode if made == folder else 0o777)
         except FileExistsError:
@@ -143,6 +136,17 @@ def make_folders(folder: Path, mode: int = 0o777) -> None:
             continue  # another process made it just now
         _own_like_folder(made)
         _sync_folder(made.parent)
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there, innermost first."""
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.append(folder)
+        if folder.parent == folder:  # a drive that is not there
+            break
+        folder = folder.parent
+    return missing
 
 
 def make_file(path: Path, mode: int = 0o666) -> None:
@@ -163,9 +167,7 @@ def try_folder(folder: Path) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
         return
-    first = folder
-    while first.parent != first and not first.parent.exists():
-        first = first.parent
+    first = _missing(folder)[-1]
     with contextlib.suppress(FileExistsError):  # another process makes it just now
         first.mkdir()
         with contextlib.suppress(OSError):  # or puts something into it

@@ -185,16 +185,13 @@ def list_clients(world: World) -> tuple[ClientRow, ...]:
     """Every client that has a folder: installed or not, and which of its files are changed now."""
     installed = {spec.name for spec in installed_clients(world)}
     receipts = edit_store(world).receipts().values()
-    return tuple(
-        ClientRow(
-            client.spec,
-            name in installed,
-            _installed_version(world, client.spec) or "",
-            tuple(receipt.path for receipt in receipts if name in receipt.clients),
-            _judge_version(world, client.spec),
-        )
-        for name, client in load_clients(world).items()
-    )
+    rows = []
+    for name, client in load_clients(world).items():
+        version = _installed_version(world, client.spec)
+        files = tuple(receipt.path for receipt in receipts if name in receipt.clients)
+        problems = _judge_version(client.spec, version)
+        rows.append(ClientRow(client.spec, name in installed, version or "", files, problems))
+    return tuple(rows)
 
 
 def installed_clients(world: World) -> tuple[ClientSpec, ...]:
@@ -451,7 +448,7 @@ def _planned(
         *client_traps(world, client),
         *judge_fit(client.spec, endpoint, lacking),
         *_judge_overridden(world, client, edits, endpoint),
-        *_judge_version(world, client.spec),
+        *_judge_version(client.spec, _installed_version(world, client.spec)),
         *_judge_git(edits),
         *_judge_links(store, edits),
         *(_judge_running(world, client.spec) if changes else ()),
@@ -480,13 +477,12 @@ def _installed_version(world: World, spec: ClientSpec) -> str | None:
     return found or (library_version(spec.library, world.env, world.cwd) if spec.library else None)
 
 
-def _judge_version(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
-    if not spec.versions:
+def _judge_version(spec: ClientSpec, version: str | None) -> tuple[Problem, ...]:
+    if not spec.versions or not version:
         return ()
     from wizard.clients.versions import judge_version
 
-    version = _installed_version(world, spec)
-    return judge_version(spec, version) if version else ()
+    return judge_version(spec, version)
 
 
 def _judge_running(world: World, spec: ClientSpec) -> tuple[Problem, ...]:
@@ -643,8 +639,7 @@ def _show_plans(screen: Screen, results: Sequence[Applied], dry_run: bool, diffs
             changed = {edit.path for edit in result.edits if edit.change != "none"}
             for edit in result.edits:
                 if edit.path in changed and edit.same_as in changed:
-                    for line in screen.fit(t("{path}: the same values in another syntax", path=edit.path), "", "  "):
-                        screen.line(line)
+                    screen.say(t("{path}: the same values in another syntax", path=edit.path), "", "  ")
                 elif edit.path in changed:
                     screen.line(edit.diff())
         if result.status == "unchanged":

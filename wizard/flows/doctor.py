@@ -193,8 +193,7 @@ def _say_what_it_costs(screen: Screen, targets: tuple[Target, ...], limits: Limi
                 requests=requests,
                 tokens=f"{tokens:,}",
             )
-            for line in screen.fit(f"{text} {t('`--cheap` sends none.')}" if by_itself else text):
-                screen.line(line)
+            screen.say(f"{text} {t('`--cheap` sends none.')}" if by_itself else text)
 
 
 # ---- evidence ----------------------------------------------------------------------------------------------------
@@ -519,8 +518,7 @@ def show_report(screen: Screen, report: Report, *, verbose: bool = False) -> Non
             key=t(target.key_hint),
             source=target.source,
         )
-        for line in screen.fit(told, "", "  "):
-            screen.line(line)
+        screen.say(told, "", "  ")
     given = report.shared.log_findings is not None or report.shared.error_text is not None
     if not report.targets and not report.diagnosis.findings and not given:
         screen.line(t("No endpoint is configured here: `llm-setup init` sets one up, `--base-url` names one."))

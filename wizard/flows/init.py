@@ -152,6 +152,11 @@ class InitFlow:
             self._with_hub = (hub, with_hub(self._world, hub))
         return self._with_hub[1]
 
+    @property
+    def _room(self) -> int | None:
+        """Tokens that the endpoint's model holds; None where it is not known."""
+        return self.endpoint.max_model_len if self.endpoint is not None else None
+
     def run(self) -> Journey:
         """The whole road. Raises ProblemError where it ends early; what was done until then is said on the screen."""
         self._check_given()
@@ -187,7 +192,7 @@ class InitFlow:
             for one in dict.fromkeys(self._stays):
                 self.screen.step("info", t("stays: {what}", what=one))
         goes_on = bool(self._stays) or self.road.can_go_back
-        self._say(t("Left. `llm-setup init` goes on from here.") if goes_on else t("Left. Nothing was changed."))
+        self.screen.say(t("Left. `llm-setup init` goes on from here.") if goes_on else t("Left. Nothing was changed."))
 
     def _do(self, step: Step) -> None:
         todo: dict[Step, Callable[[], None]] = {
@@ -211,10 +216,6 @@ class InitFlow:
         }
         todo[step]()
 
-    def _say(self, text: str) -> None:
-        for line in self.screen.fit(text):
-            self.screen.line(line)
-
     def _answer(self, name: str, answer: Answer) -> None:
         self.road = self.road.answered(name, answer)
 
@@ -235,14 +236,15 @@ class InitFlow:
             from wizard.flows.profiles import check_profile_name
 
             check_profile_name(str(given["profile"]))
-        for name in ("clients", "clients_anyway"):
-            if given.get(name) == ("none",):
-                given[name] = ()
-            elif name in given:
-                from wizard.flows.clients import choose_clients, load_clients
+        named = [name for name in ("clients", "clients_anyway") if name in given]
+        if named:
+            from wizard.flows.clients import choose_clients, load_clients
 
-                names = cast("tuple[str, ...]", given[name])
-                given[name] = tuple(c.spec.name for c in choose_clients(load_clients(self.world), names))
+            known = load_clients(self.world)
+        for name in named:
+            names = cast("tuple[str, ...]", given[name])
+            chosen = () if names == ("none",) else choose_clients(known, names)
+            given[name] = tuple(client.spec.name for client in chosen)
         if "hub" in given:
             from wizard.flows.init_hub import check_hub
 
@@ -314,8 +316,7 @@ class InitFlow:
                 if name not in ("key", "agree", "clients_anyway")
             )
             self.screen.title(t("An earlier run was left"))
-            for line in self.screen.fit(said, "  ", "  "):
-                self.screen.line(line)
+            self.screen.say(said, "  ", "  ")
             rows = [Choice("on", t("Go on with these answers")), Choice("anew", t("Begin anew"))]
             if self.questions.choose("--resume", t("Go on where it was left?"), rows, "on") == "anew":
                 self._forget()
@@ -501,8 +502,7 @@ class InitFlow:
         self._say_whose_needs()
         if not has_gpu and self.questions.may_ask:
             told = t("Without a GPU answers come slowly; for daily work take a URL or a gateway (Back).")
-            for line in self.screen.fit(told):
-                self.screen.line(line)
+            self.screen.say(told)
         chosen = self.questions.choose(
             "--model MODEL",
             t("Which model? (context and speed are estimated)"),
@@ -519,16 +519,13 @@ class InitFlow:
             self._answer("model", chosen)
 
     def _say_whose_needs(self) -> None:
-        """By what the models below are ordered, as `models --for` says it."""
-        from wizard.flows.models import client_needs
+        """As `models --for` says it."""
+        from wizard.flows.models import client_needs, say_whose_needs
         from wizard.planning.rank import AGENT_CONTEXT_TOKENS
 
         needs = client_needs(self.world, self.road.words("clients"))
         least = max((need.minimum_context_tokens for need in needs), default=AGENT_CONTEXT_TOKENS)
-        names = ", ".join(need.title for need in needs) or t("a coding agent")
-        told = t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least:,}")
-        for line in self.screen.fit(told):
-            self.screen.line(line)
+        say_whose_needs(self.screen, needs, least)
 
     def _ranked(self) -> tuple[Ranked, ...]:
         from wizard.flows.held import without_server
@@ -626,7 +623,7 @@ class InitFlow:
                 question = t("Folder of the model")
                 check = self._no_model_folder
                 said = self.questions.text("--model MODEL", question, check=check, may_go_back=True)
-                self.road = self.road.reopened("model").answered("model", str(Path(said).expanduser().absolute()))
+                self.road = self.road.reopened("model").answered("model", str(self._place(said)))
             elif chosen == MIRROR_URL:
                 said = self.questions.text("--hub URL", t("URL of the mirror"), check=_wrong_url, may_go_back=True)
                 self._answer("hub", check_base_url(said))
@@ -639,8 +636,12 @@ class InitFlow:
             else:
                 self._answer("hub", chosen)
 
+    def _place(self, line: str) -> Path:
+        """The path that somebody typed."""
+        return (self.world.cwd / Path(line).expanduser()).absolute()
+
     def _no_model_folder(self, line: str) -> str:
-        if (self.world.cwd / Path(line).expanduser() / "config.json").is_file():
+        if (self._place(line) / "config.json").is_file():
             return ""
         return t("There is no config.json in that folder.")
 
@@ -738,7 +739,7 @@ class InitFlow:
         way = cast(WayOut, chosen)
         if way == "leave":
             self._keep(also_flags=True)
-            self._say(t("Left. `llm-setup init` goes on from here."))
+            self.screen.say(t("Left. `llm-setup init` goes on from here."))
             raise LeftError(error)
         road = taken(self.road, way, step)
         self.road = road
@@ -789,14 +790,14 @@ class InitFlow:
             said = self.questions.text("--vllm PATH", question, check=self._no_vllm, may_go_back=True)
         except BackRequested:
             return False
-        self._answer("vllm", str((self.world.cwd / Path(said).expanduser()).absolute()))
+        self._answer("vllm", str(self._place(said)))
         return True
 
     def _no_vllm(self, line: str) -> str:
         from wizard.flows.runtime import given_runtime
 
         try:
-            given_runtime(self.world, str((self.world.cwd / Path(line or ".").expanduser()).absolute()))
+            given_runtime(self.world, str(self._place(line)))
         except ProblemError as error:
             return error.problem.what
         return ""
@@ -843,8 +844,7 @@ class InitFlow:
             # A label and what is behind it in its column, which stays where it is when the line breaks.
             found = _LABEL.match(line)
             label = found[0] if found else ""
-            for part in self.screen.fit(line[len(label) :], label, "      "):
-                self.screen.line(part)
+            self.screen.say(line[len(label) :], label, "      ")
 
     def _discover(self) -> None:
         from wizard.flows.endpoints import observe_url, say_pasted
@@ -1139,7 +1139,7 @@ class InitFlow:
             base_url=endpoint.openai_base_url, model=endpoint.model, client_type="openai-sdk", by_itself=False
         )
         report = run_doctor(asked, self.screen, options)
-        found = next((found for found in report.diagnosis.findings if found.severity == "error"), None)
+        found = report.diagnosis.first_error
         if found is None or found.fix is None:
             return found
         # The request was sent as an SDK that nobody chose sends it: the endpoint that was found is taken by `init`.
@@ -1250,7 +1250,7 @@ class InitFlow:
         from wizard.flows.clients import choose_clients, load_clients
         from wizard.flows.init_room import nobody_answers
 
-        room = self.endpoint.max_model_len if self.endpoint is not None else None
+        room = self._room
         if not silent or room is None:
             return
         known = load_clients(self.world)
@@ -1273,7 +1273,7 @@ class InitFlow:
             return True
         self.screen.step("running", t("the doctor looks for the cause"))
         report = run_doctor(self.world, self.screen, DoctorOptions(client=failed[0]))
-        cause = next((found for found in report.diagnosis.findings if found.severity == "error"), None)
+        cause = report.diagnosis.first_error
         if cause is not None:
             self.screen.line()
             self.screen.problem(cause)
@@ -1328,8 +1328,7 @@ class InitFlow:
         from wizard.flows.clients import choose_clients, load_clients
         from wizard.flows.init_room import without_answer
 
-        room = self.endpoint.max_model_len if self.endpoint is not None else None
-        silent = without_answer(self.world, self.written, room)
+        silent = without_answer(self.world, self.written, self._room)
         specs = [client.spec for client in choose_clients(load_clients(self.world), self.written)]
         found = []
         for spec in specs:
@@ -1341,9 +1340,8 @@ class InitFlow:
     def _say_outlook(self) -> None:
         from wizard.flows.init_room import look_out, say_outlook
 
-        room = self.endpoint.max_model_len if self.endpoint is not None else None
         told = any(problem.code == "no-client-answers" for problem in self.journey.problems)
-        say_outlook(self.screen, look_out(self.world, self.written, self.left_out, room), told=told)
+        say_outlook(self.screen, look_out(self.world, self.written, self.left_out, self._room), told=told)
 
     @contextmanager
     def _station(self, name: str) -> Iterator[None]:
@@ -1455,10 +1453,12 @@ def free_profile_name(url: str, known: Mapping[str, Profile]) -> str:
     """A name for the endpoint at this base URL: its host, with the port or a number where that is another's already."""
     from urllib.parse import urlsplit
 
+    from wizard.flows.profiles import free_name
+
     parts = urlsplit(url)
     host = (parts.hostname or "endpoint").removeprefix("www.").removeprefix("api.").replace(":", "-")
-    names = [host, *([f"{host}-{parts.port}"] if parts.port else []), *(f"{host}-{at}" for at in range(2, 1000))]
-    return next((name for name in names if name not in known or _same_base(known[name], url)), host)
+    names = [host, *([f"{host}-{parts.port}"] if parts.port else [])]
+    return free_name(names, known, lambda profile: _same_base(profile, url))
 
 
 def _same_base(profile: Profile, url: str) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wizard.clients.fit import holds_first_request
+from wizard.clients.fit import holds_first_request, models_command
 from wizard.clients.spec import ClientSpec
 from wizard.effects.world import World
 from wizard.flows.clients import choose_clients, load_clients
@@ -62,7 +62,7 @@ def way_on() -> str:
 
 def more_room(specs: Sequence[ClientSpec]) -> tuple[str, ...]:
     """The commands to it."""
-    return (" ".join(("llm-setup models", *(f"--for {spec.name}" for spec in specs))), "llm-setup profiles presets")
+    return (models_command(spec.name for spec in specs), "llm-setup profiles presets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,7 @@ def say_outlook(screen: Screen, outlook: Outlook, *, told: bool = False) -> None
     if told:
         return
     if outlook.left_out:
-        for line in screen.fit(way_on(), "    ", "    "):
-            screen.line(line)
+        screen.say(way_on(), "    ", "    ")
     for command in more_room((*outlook.left_out, *outlook.silent, *outlook.narrow)):
         for line in screen.command(command, "    $ "):
             screen.line(line)

@@ -31,6 +31,12 @@ def client_needs(world: World, clients: Sequence[str]) -> tuple[Need, ...]:
     )
 
 
+def say_whose_needs(screen: Screen, needs: Sequence[Need], least_tokens: int) -> None:
+    """By what the models below are ordered."""
+    names = ", ".join(need.title for need in needs) or t("a coding agent")
+    screen.say(t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least_tokens:,}"))
+
+
 def show_models(
     world: World,
     screen: Screen,
@@ -79,8 +85,7 @@ def _show(
     limit: int,
 ) -> None:
     screen.title(t("Models for {machine}", machine=_machine_line(machine)))
-    names = ", ".join(need.title for need in needs) or t("a coding agent")
-    _say(screen, t("For {names}: at least {tokens} tokens of context.", names=names, tokens=f"{least:,}"))
+    say_whose_needs(screen, needs, least)
     best = [row for row in rows if row.suits]
     rest = [row for row in rows if not row.suits and (everything or row.fits == "yes")]
     listed = (best + rest if everything else best or rest)[:limit]
@@ -92,28 +97,22 @@ def _show(
     unknown = [row.variant.model for row in rows if row.fits == "unknown" and not row.lacking]
     if unknown and not everything:
         screen.line()
-        _say(screen, t("Weights fit; how much context, `llm-setup plan` learns from the hub:"))
+        screen.say(t("Weights fit; how much context, `llm-setup plan` learns from the hub:"))
         for model in unknown[:_UNKNOWN_SHOWN]:
             screen.line(f"     {model}")
     screen.line()
-    _say(screen, t("~ estimated: speed from memory bandwidth, context by vLLM's arithmetic."))
+    screen.say(t("~ estimated: speed from memory bandwidth, context by vLLM's arithmetic."))
     if not serving_gpus(machine):
         told = t(
             "Without a GPU the wait decides: to read a first request of {n} tokens and answer.", n=f"{least // 2:,}"
         )
-        _say(screen, told)
-    _say(screen, t("Order, by rule of thumb: the model's size and age, its room, and the wait."))
+        screen.say(told)
+    screen.say(t("Order, by rule of thumb: the model's size and age, its room, and the wait."))
     hidden = len(best) - min(len(best), len(listed))
     if hidden > 0:
-        _say(screen, t("{n} more suit as well: `--limit {all}`.", n=hidden, all=len(best)))
+        screen.say(t("{n} more suit as well: `--limit {all}`.", n=hidden, all=len(best)))
     if listed:
         screen.line(t("Next: {command}", command=f"llm-setup plan {listed[0].variant.model}"))
-
-
-def _say(screen: Screen, text: str) -> None:
-    """A sentence, broken between words."""
-    for line in screen.fit(text):
-        screen.line(line)
 
 
 def _row_lines(row: Ranked, between: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from wizard.catalog.models import find_model
-from wizard.clients.fit import judge_room
+from wizard.clients.fit import judge_room, models_command
 from wizard.effects.hub import Hub, HubCache, ModelFolder
 from wizard.effects.world import World
 from wizard.endpoint.exchange import HttpReply
@@ -402,8 +402,7 @@ def _show_flags(screen: Screen, plan: ServePlan) -> None:
         # Beside a column for the flags a narrow terminal has no room for reasons.
         narrow = screen.interactive and screen.columns < 2 * width
         told, head = (f"{words}: {flag.reason}{cost}", "  ") if narrow else (flag.reason + cost, f"  {words:{width}}  ")
-        for line in screen.fit(told, head, "    " if narrow else " " * (width + 4)):
-            screen.line(line)
+        screen.say(told, head, "    " if narrow else " " * (width + 4))
 
 
 def _show_bar(screen: Screen, plan: ServePlan) -> None:
@@ -420,8 +419,7 @@ def _show_bar(screen: Screen, plan: ServePlan) -> None:
         bar = "".join(
             screen.paint((part.fill if screen.symbols else part.plain) * width, part.ansi) for part, width in cells
         )
-        for line in screen.fit(total, f"  [{bar}] ", "  "):
-            screen.line(line)
+        screen.say(total, f"  [{bar}] ", "  ")
     told = t("GiB, measured") if plan.memory.measured else t("GiB, estimated")
     mark = "" if screen.plain else "{} "
     legend = [
@@ -522,7 +520,7 @@ def _say_who_has_room(world: World, screen: Screen, plan: ServePlan, clients: Se
     small = [spec.name for spec in _specs(world, tuple(clients)) if judge_room(spec, room)]
     if small:
         screen.title(t("Models with more room"))
-        screen.line(" ".join(("llm-setup models", *(f"--for {name}" for name in small))))
+        screen.line(models_command(small))
 
 
 def installed_version(world: World, machine: Machine) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wizard.clients.keys import check_key, clean_key
@@ -42,6 +44,12 @@ def resolve_key(world: World, profile: Profile) -> Secret | None:
             )
         )
     return key
+
+
+def free_name(names: Sequence[str], known: Mapping[str, Profile], is_ours: Callable[[Profile], bool]) -> str:
+    """The first of the names, then of the first one with a number, that no profile of another endpoint has."""
+    candidates = itertools.chain(names, (f"{names[0]}-{number}" for number in itertools.count(2)))
+    return next(name for name in candidates if name not in known or is_ours(known[name]))
 
 
 def active_profile(world: World, name: str = "") -> Profile | None:

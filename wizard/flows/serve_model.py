@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from wizard.effects.world import World
 from wizard.endpoint.model import Profile
 from wizard.flows.download import ensure_model
 from wizard.flows.logs import show_added
+from wizard.flows.profiles import free_name
 from wizard.flows.serve import ServerDiedError, ended_by_another, server_died, start_server, stop_server
 from wizard.hardware.machine import Machine
 from wizard.i18n import t
@@ -385,11 +385,10 @@ def remember_profile(world: World, record: ServerRecord) -> Profile:
     server's name, but where that is another endpoint's, which somebody may have entered with a key."""
     known = world.profiles.load()
     before = next((profile for profile in known.by_name.values() if profile.server == record.name), None)
-    names = itertools.chain([record.name], (f"{record.name}-{number}" for number in itertools.count(2)))
     url = record.url + "/v1"
-    taken = {profile.name for profile in known.by_name.values() if profile.openai_base_url != url}
+    free = free_name([record.name], known.by_name, lambda profile: profile.openai_base_url == url)
     profile = Profile(
-        name=before.name if before else next(name for name in names if name not in taken),
+        name=before.name if before else free,
         openai_base_url=url,
         anthropic_base_url=record.url,
         model=record.served_name,

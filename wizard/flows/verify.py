@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from wizard.clients.fit import holds_first_request
 from wizard.clients.read import Triple, files_to_read, read_triple
 from wizard.clients.spec import ClientSpec, Protocol
 from wizard.effects.children import run_captured, scratch_folder
@@ -152,7 +153,7 @@ def _verify_by_request(world: World, spec: ClientSpec, triple: Triple | None, ro
         detail = t("{detail} (from {source})", detail=judged.detail, source=triple.base_urls[0].source)
     status: VerifyStatus = "ok" if judged.ok else "failed"
     room = rooms(spec, endpoint) if judged.ok else None
-    if room is not None and room <= spec.first_request_tokens:
+    if room is not None and not holds_first_request(spec, room):
         status = "context"
         detail = t(
             "a short request is answered; its own first one is about {first} tokens, and the context holds {room}",

@@ -269,8 +269,7 @@ class Questions:
         return asked, "\n  " + "\n  ".join(wrap(how, room - 2)) if how else ""
 
     def _answered(self, question: str, said: str) -> None:
-        for line in self._screen.fit(f"{question} {self._screen.paint(said, '1')}", "? ", "  "):
-            self._screen.line(line)
+        self._screen.say(f"{question} {self._screen.paint(said, '1')}", "? ", "  ")
 
     # -- by lines -------------------------------------------------------------------------------------------------
 
@@ -287,7 +286,7 @@ class Questions:
             if _is_back(said) and any(row.value == _BACK for row in rows):
                 return _BACK
             if said == "?":
-                self._help(t("Type the number of a row and press Enter; Ctrl-C leaves."))
+                self._screen.say(t("Type the number of a row and press Enter; Ctrl-C leaves."))
                 continue
             row = listed[int(said) - 1] if said.isdecimal() and 0 < int(said) <= len(listed) else None
             if row is not None and not row.disabled:
@@ -315,7 +314,7 @@ class Questions:
             if may_go_back and _is_back(said):
                 raise BackRequested
             if said == "?":
-                self._help(t("Type the numbers of all rows that you want, as in `1, 3`; Ctrl-C leaves."))
+                self._screen.say(t("Type the numbers of all rows that you want, as in `1, 3`; Ctrl-C leaves."))
                 continue
             numbers = [word.strip() for word in said.replace("，", ",").split(",") if word.strip()]
             if all(word.isdecimal() and int(word) <= len(choices) for word in numbers):
@@ -329,30 +328,23 @@ class Questions:
             hints = " ".join(
                 part for part in (f"({usual})" if usual else "", _line_back() if may_go_back else "") if part
             )
-            for line in self._screen.fit(f"{question} {hints}".strip() + ":", "", ""):
-                self._screen.line(line)
+            self._screen.say(f"{question} {hints}".strip() + ":")
             said = _ask_line() or recommended
             if may_go_back and said == "<":
                 raise BackRequested
             if said == "?":
-                self._help(t("Type the answer and press Enter; Ctrl-C leaves."))
+                self._screen.say(t("Type the answer and press Enter; Ctrl-C leaves."))
                 continue
             wrong = check(said)
             if not wrong:
                 return said
             self._screen.line(wrong)
 
-    def _help(self, text: str) -> None:
-        for line in self._screen.fit(text, "", ""):
-            self._screen.line(line)
-
     def _show_numbered(self, question: str, rows: Sequence[Choice]) -> None:
-        for line in self._screen.fit(question, "", ""):
-            self._screen.line(line)
+        self._screen.say(question)
         for at, row in enumerate(rows, 1):
             why = t(", not possible: {why}", why=row.disabled) if row.disabled else ""
-            for line in self._screen.fit(f"{row.title}{why}", f"{at:3}. ", "     "):
-                self._screen.line(line)
+            self._screen.say(f"{row.title}{why}", f"{at:3}. ", "     ")
 
 
 def _anything(line: str) -> str:

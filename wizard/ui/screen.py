@@ -109,6 +109,11 @@ class Screen:
         others = others[: max(2, self.columns // 2)]
         return wrap(text, self.columns, first, others)
 
+    def say(self, text: str, first: str = "", others: str = "") -> None:
+        """A text, in the lines of `fit`."""
+        for line in self.fit(text, first, others):
+            self.line(line)
+
     def title(self, text: str) -> None:
         """A heading."""
         self.line()
@@ -120,8 +125,7 @@ class Screen:
         symbol, word, colour = _MARKS[mark]
         took = f"  {seconds:.1f} s" if seconds is not None else ""
         head = self.paint(symbol, colour) if self.symbols else f"[{t(word)}]"
-        for line in self.fit(f"{text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}", f"  {head} ", "    "):
-            self.line(line)
+        self.say(f"{text}{f'  {detail}' if detail else ''}{self.paint(took, '2')}", f"  {head} ", "    ")
 
     def row(self, mark: Mark, columns: str, text: str) -> None:
         """One line of a table: columns that are padded and keep their width, and a text that goes on below itself."""

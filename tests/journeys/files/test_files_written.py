@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,17 +14,10 @@ from tests.journeys.schemas.conftest import Run, run  # noqa: F401 (a fixture)
 from tests.journeys.serve.conftest import Place, place  # noqa: F401 (a fixture)
 from tests.unit.flows.conftest import TinyEndpoint
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture(scope="module")
-def listed() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("files", ROOT / "scripts" / "reference" / "files.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def listed(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("reference/files")
 
 
 def unlisted(listed: ModuleType, own: Path) -> list[str]:

@@ -1,24 +1,15 @@
 """The index that is read holds what the TOML files say."""
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[3]
 
 
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_index_is_up_to_date_with_the_tables() -> None:
+def test_the_index_is_up_to_date_with_the_tables(load_script: Callable[[str], ModuleType]) -> None:
     """If this fails: run scripts/generate_catalogue_index.py."""
-    wanted = script("generate_catalogue_index").indexes(ROOT / "wizard" / "catalog")
+    wanted = load_script("generate_catalogue_index").indexes(ROOT / "wizard" / "catalog")
     stale = [path.name for path, content in wanted.items() if path.read_text(encoding="utf-8") != content]
     assert stale == []
 

@@ -1,9 +1,9 @@
 """Where llm-setup keeps its things on Windows and macOS, by environments as those systems set them."""
 
-import importlib.util
 import ntpath
 import os
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -16,7 +16,6 @@ from wizard.clients.spec import SPEC_NAME, PlatformName, parse_spec
 from wizard.effects.paths import state_paths
 from wizard.effects.templates import read_client_folders
 
-ROOT = Path(__file__).parents[3]
 WINDOWS = {
     "USERPROFILE": r"C:\Users\Zoë Li",
     "LOCALAPPDATA": r"C:\Users\Zoë Li\AppData\Local",
@@ -32,14 +31,10 @@ MACOS = {
 }
 
 
-def documented(place: int) -> dict[str, str]:
+@pytest.fixture
+def documented(load_script: Callable[[str], types.ModuleType]) -> Callable[[int], dict[str, str]]:
     """The folders of docs/reference/files.md: 1 Linux, 2 macOS, 3 Windows."""
-    spec = importlib.util.spec_from_file_location("files", ROOT / "scripts" / "reference" / "files.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {row[0]: row[place] for row in module.FOLDERS}
+    return lambda place: {row[0]: row[place] for row in load_script("reference/files").FOLDERS}
 
 
 @pytest.fixture
@@ -64,20 +59,22 @@ def macos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("windows")
-def test_on_windows_all_is_in_the_local_application_data() -> None:
+def test_on_windows_all_is_in_the_local_application_data(documented: Callable[[int], dict[str, str]]) -> None:
     paths = state_paths(WINDOWS)
     for name, folder in documented(3).items():
         assert str(getattr(paths, name)) == folder.replace("%LOCALAPPDATA%", WINDOWS["LOCALAPPDATA"])
 
 
 @pytest.mark.usefixtures("macos")
-def test_on_macos_all_is_in_the_library() -> None:
+def test_on_macos_all_is_in_the_library(documented: Callable[[int], dict[str, str]]) -> None:
     paths = state_paths(MACOS)
     for name, folder in documented(2).items():
         assert str(getattr(paths, name)) == folder.replace("~", MACOS["HOME"])
 
 
-def test_on_linux_all_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_linux_all_is_where_xdg_says(
+    monkeypatch: pytest.MonkeyPatch, documented: Callable[[int], dict[str, str]]
+) -> None:
     for name in [name for name in os.environ if name.startswith("XDG_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", "/home/zoë")

@@ -1,6 +1,6 @@
 """The generated reference says what the application says, in each language."""
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -11,13 +11,8 @@ MARK = "<!-- Made by scripts/generate_reference.py"
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_reference", ROOT / "scripts" / "generate_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    return script
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("generate_reference")
 
 
 def test_the_reference_is_up_to_date(script: ModuleType) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gettext
 import importlib
-import importlib.util
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -23,14 +22,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
     """scripts/messages.py."""
-    spec = importlib.util.spec_from_file_location("messages", ROOT / "scripts" / "messages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("messages")
 
 
 @pytest.fixture(scope="module")

@@ -228,7 +228,7 @@ def stream_flows(seen: Observations) -> Verdict:
         return _nothing_came(seen, exchange)
     first = reply.arrivals[0][0] if reply.arrivals else reply.elapsed_s
     quickest = _quickest_answer_s(seen)
-    late = quickest is not None and first >= max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest) and _came_at_once(reply)
+    late = quickest is not None and _is_late(first, quickest) and _came_at_once(reply)
     if not late and not _in_gulps(reply):
         return None
     return found(
@@ -251,7 +251,7 @@ def _nothing_came(seen: Observations, exchange: Exchange) -> Verdict:
     failure, quickest = exchange.failure, _quickest_answer_s(seen)
     if failure is None or failure.kind != "timeout" or quickest is None:
         return Unseen(t("the longer stream was not answered"), unknown=True)
-    if failure.elapsed_s < max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest):
+    if not _is_late(failure.elapsed_s, quickest):
         return None
     return found(
         "proxy-buffering",
@@ -264,6 +264,11 @@ def _nothing_came(seen: Observations, exchange: Exchange) -> Verdict:
         evidence(exchange),
         severity="error" if "stream" in manner(seen).sends else "warning",
     )
+
+
+def _is_late(first_s: float, quickest_s: float) -> bool:
+    """Whether a first piece after so long was held back, beside a whole short answer."""
+    return first_s >= max(_MIN_HELD_S, _MIN_HELD_TIMES * quickest_s)
 
 
 def _quickest_answer_s(seen: Observations) -> float | None:
